@@ -1,0 +1,1 @@
+"""Adapters to HTTP: the delivery client, the operations endpoint of each process."""

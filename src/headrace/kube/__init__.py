@@ -1,0 +1,1 @@
+"""The home on Kubernetes: CRDs, operator, admission webhooks, contract in ConfigMaps."""

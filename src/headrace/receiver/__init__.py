@@ -1,0 +1,1 @@
+"""The receiver: CloudEvents over HTTP into Kafka, 202 once Kafka has them."""

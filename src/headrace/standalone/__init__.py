@@ -1,0 +1,1 @@
+"""The home without Kubernetes: the store, its REST API, the controller loop, the supervisor."""

@@ -1,0 +1,151 @@
+"""What the processes of the data plane say of themselves, once a second and at each change, in the topic `headrace.dataplane`.
+
+The control plane gates Ready and deletion on these, the driver watches its workers by them, `headrace top` shows them. Times are
+milliseconds since the epoch (`at`) or plain milliseconds (`*_ms`); offsets are Kafka offsets; -1 stands for "none yet".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+from headrace.base.errors import Terminal
+
+LEASE_MS = 3_000
+"""A process that was silent for longer is not counted as present (three missed beats)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverReport:
+    """One receiver process. `ingresses` are the uids that it serves, `closed` those it refuses, with the reason."""
+
+    instance: str
+    at: int
+    contract_offset: int = -1
+    ingresses: tuple[str, ...] = ()
+    closed: Mapping[str, str] = field(default_factory=dict)
+    stopping: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"receiver/{self.instance}"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """One subscription in one partition.
+
+    `state`: LIVE, JOINING, CATCHING_UP, PARKED, PAUSED. `position`: lowest offset that is not finished. `lag`: events from there to the
+    end that the worker knows of. `rate`: finished events per second. `oldest_ms`: age of the oldest unfinished event.
+    """
+
+    state: str = "LIVE"
+    position: int = -1
+    lag: int = 0
+    in_flight: int = 0
+    retrying: int = 0
+    delivered: int = 0
+    failed: int = 0
+    dead_lettered: int = 0
+    dropped: int = 0
+    lost: int = 0
+    rate: float = 0.0
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    oldest_ms: int = 0
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """One Python worker: partition `index` (0 to `workers` - 1) of a run over `topic`.
+
+    `head`: offset after the last event read. `lanes` by uid; `closed`: lanes not started, with the reason. `goodbye`: the last report of a
+    worker that has stopped sending and written its progress.
+    """
+
+    topic: str
+    topic_id: str
+    run: str
+    index: int
+    workers: int
+    at: int
+    mode: str = "live"
+    contract_offset: int = -1
+    head: int = -1
+    events: int = 0
+    discarded: int = 0
+    ring_events: int = 0
+    ring_bytes: int = 0
+    lanes: Mapping[str, LaneReport] = field(default_factory=dict)
+    closed: Mapping[str, str] = field(default_factory=dict)
+    goodbye: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"worker/{self.topic}/{self.mode}/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """One topic at the driver. `state`: STARTING, RUNNING, DRAINING, BULK, STOPPED, FAILED; `problem`: a reason in CamelCase, else empty."""
+
+    run: str = ""
+    state: str = "STARTING"
+    problem: str = ""
+    message: str = ""
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DriverReport:
+    """The dispatcher's driver. `lanes`: conditions of single lanes by uid (`PositionLost`, `GroupHasMembers`), with a message each."""
+
+    instance: str
+    at: int
+    contract_offset: int = -1
+    topics: Mapping[str, TopicReport] = field(default_factory=dict)
+    lanes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    stopping: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"driver/{self.instance}"
+
+
+Report = ReceiverReport | WorkerReport | DriverReport
+_KINDS: dict[str, type[Any]] = {"receiver": ReceiverReport, "worker": WorkerReport, "driver": DriverReport}
+_NESTED: dict[tuple[type[Any], str], type[Any]] = {(WorkerReport, "lanes"): LaneReport, (DriverReport, "topics"): TopicReport}
+R = TypeVar("R")
+
+
+def encode_report(report: Report) -> tuple[str, bytes]:
+    """Key and value of the record."""
+    return report.key, json.dumps(asdict(report), separators=(",", ":")).encode()
+
+
+def decode_report(key: str, value: bytes) -> Report:
+    """The report of a record. Fields that this version does not know are ignored; anything else that is wrong raises `Terminal`."""
+    kind = _KINDS.get(key.partition("/")[0])
+    if kind is None:
+        raise Terminal("not a heartbeat", subject=f"record {key}")
+    try:
+        report: Report = _build(kind, json.loads(value))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Terminal(f"unreadable: {error}", subject=f"heartbeat {key}") from None
+    return report
+
+
+def _build(kind: type[R], raw: Mapping[str, Any]) -> R:
+    values: dict[str, Any] = {}
+    for spec in fields(kind):  # type: ignore[arg-type]
+        if spec.name not in raw:
+            continue
+        value = raw[spec.name]
+        nested = _NESTED.get((kind, spec.name))
+        if nested is not None:
+            value = {name: _build(nested, item) for name, item in value.items()}
+        values[spec.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)

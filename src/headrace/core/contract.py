@@ -198,7 +198,7 @@ def _json_name(spec: Any) -> str:
     return str(head + "".join(part.capitalize() for part in rest))
 
 
-_SPECS: dict[type, dict[str, Any]] = {
+_SPECS: dict[Any, dict[str, Any]] = {
     kind: {_json_name(spec): spec for spec in fields(kind) if spec.name != "unknown"}
     for kind in (Reference, EgressConfig, Egress, Ingress, Resource, Contract)
 }
@@ -291,7 +291,8 @@ def _read(kind: type[M], raw: Any, path: str) -> M:
             unknown[name] = value
         elif value is not None:
             values[spec.name] = _read_field(kind, spec, value, f"{path}.{name}")
-    return kind(**values, unknown=unknown)
+    build: Callable[..., M] = kind
+    return build(**values, unknown=unknown)
 
 
 def _read_field(kind: type, spec: Any, value: Any, path: str) -> Any:
@@ -340,6 +341,6 @@ def _read_int(value: Any, path: str) -> int:
 
 def _expect(kind: type, value: Any, path: str) -> Any:
     if not isinstance(value, kind):
-        names = {dict: "an object", list: "a list", str: "a string"}
+        names: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
         raise Terminal(f"expected {names[kind]}, got {value!r}", subject=path)
     return value

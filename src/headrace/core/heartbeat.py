@@ -90,7 +90,7 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic at the driver. `state`: STARTING, RUNNING, DRAINING, BULK, STOPPED, FAILED; `problem`: a reason in CamelCase, else empty."""
+    """One topic at the driver. `state`: STARTING, RUNNING, DRAINING, BULK, STOPPED, FAILED; `problem`: a CamelCase reason or empty."""
 
     run: str = ""
     state: str = "STARTING"

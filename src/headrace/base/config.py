@@ -1,0 +1,258 @@
+"""Settings: one frozen tree, read once at the edge of a process; nothing below reads the environment.
+
+Precedence: flag, environment (`HEADRACE_<SECTION>_<KEY>`), `headrace.toml`, default. Where each value came from is kept, so that
+`headrace config` can say it. The docstring under each field gives its meaning, unit and the reason of the default.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from headrace.base.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """Which Kafka, and how."""
+
+    bootstrap_servers: str = ""
+    """Comma-separated `host:port` of another Kafka; empty: the embedded one."""
+    auth: str = ""
+    """File with a v1 Secret manifest for that Kafka; empty: no authentication."""
+    port: int = 9092
+    """Port of the embedded Kafka on 127.0.0.1; 0: any free one."""
+    java: str = "auto"
+    """`auto` (a system Java 17 to 25, else the bundled one), `bundled`, or the path of a Java home."""
+    heap_mb: int = 512
+    """Heap of the embedded Kafka in MiB: enough for some thousand partitions of moderate traffic."""
+    segment_mb: int = 1024
+    """Size of a log segment in MiB, Kafka's own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """The HTTP side for producers."""
+
+    port: int = 8080
+    """Port on `host`; 0: any free one."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    ops_port: int = 9091
+    """Port of metrics and health."""
+    produce_timeout_ms: int = 5000
+    """How long Kafka may take before the answer is 503."""
+    body_limit: int = 1024 * 1024
+    """Largest request body in bytes; larger ones get 413. Kafka's own message limit is the same."""
+    queue_mb: int = 64
+    """Bytes (MiB) that may wait for Kafka before the answer is 429."""
+    queue_events: int = 100_000
+    """Events that may wait for Kafka before the answer is 429."""
+    tls_cert: str = ""
+    """PEM file of the certificate chain; with `tls_key` the port speaks TLS."""
+    tls_key: str = ""
+    """PEM file of the private key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The store, its REST API, the control loop."""
+
+    port: int = 8090
+    """Port of the REST API on 127.0.0.1; 0: any free one."""
+    ops_port: int = 9093
+    """Port of metrics and health."""
+    address_url: str = "http://127.0.0.1:8080"
+    """What `status.address.url` starts with; `headrace up` sets it to the receiver's real address."""
+    partitions: int = 3
+    """Partitions of a new Broker's topic; each is a Python worker of about 36 MB."""
+    replication: int = -1
+    """Replication factor of new topics; -1: the Kafka's own default."""
+    retention: str = "P7D"
+    """How long a new Broker's topic keeps events (ISO-8601)."""
+    retry: int = 10
+    """Retries of a delivery where no spec says otherwise, as Knative's own default configuration gives."""
+    backoff_delay: str = "PT0.2S"
+    """First unit of the wait between retries (ISO-8601)."""
+    backoff_policy: str = "exponential"
+    """`exponential` or `linear`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """The Spark pipeline that delivers."""
+
+    ops_port: int = 8081
+    """Port of metrics and health."""
+    master: str = "local"
+    """`local` (slots computed), `local[N]`, or the address of a Spark cluster."""
+    batch_interval: str = ""
+    """Micro-batches of this interval (`500 ms`) instead of Real-Time Mode."""
+    realtime: str = "1 hour"
+    """How long a Real-Time Mode batch lasts; between two the stream pauses less than half a second."""
+    heap_mb: int = 512
+    """Heap of the driver's JVM in MiB."""
+    ring_events: int = 8192
+    """Events that a partition's ring holds at most."""
+    memory_mb: int = 256
+    """Bytes (MiB) of events, replies and retries that all partitions together hold at most."""
+    in_flight: int = 64
+    """Requests in flight per unordered subscription and partition."""
+    grace_seconds: float = 5.0
+    """How long a planned stop waits for requests in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What the processes write of themselves."""
+
+    format: str = "text"
+    """`text` for people or `json` for machines."""
+    level: str = "INFO"
+    """`DEBUG`, `INFO`, `WARNING` or `ERROR`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set."""
+
+    instance: str = "headrace"
+    """Prefix of the internal topics and transactional ids, so that two Headraces can share a Kafka."""
+    data_dir: str = "./.headrace"
+    """Where the standalone home keeps Kafka's data, Spark's scratch files, logs and `run.json`."""
+    kafka: Kafka = field(default_factory=Kafka)
+    receiver: Receiver = field(default_factory=Receiver)
+    controller: Controller = field(default_factory=Controller)
+    dispatcher: Dispatcher = field(default_factory=Dispatcher)
+    logs: Logs = field(default_factory=Logs)
+
+
+SECTIONS: dict[str, type] = {
+    "kafka": Kafka,
+    "receiver": Receiver,
+    "controller": Controller,
+    "dispatcher": Dispatcher,
+    "logs": Logs,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value in force: dotted name, value, where it came from (`default`, a file, an environment variable, a flag), meaning."""
+
+    name: str
+    value: Any
+    origin: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The tree and the origin of each value that is not a default, by dotted name."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def listing(self) -> Iterator[Setting]:
+        """Every setting in the order of the tree."""
+        for name, kind, key, owner in _leaves():
+            holder = self.settings if owner is None else getattr(self.settings, owner)
+            yield Setting(name, getattr(holder, key), self.origins.get(name, "default"), _meanings(kind)[key])
+
+
+def load(config_file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Loaded:
+    """Read all sources. `flags` maps dotted names (`receiver.port`) to values; those that are None count as not given.
+
+    `config_file` None: `headrace.toml` of the working folder, if there is one. Raises `UsageError` naming the source and the key for
+    an unknown key or a value of the wrong type.
+    """
+    types = {name: _type(kind, key) for name, kind, key, _ in _leaves()}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+
+    def take(name: str, value: Any, origin: str) -> None:
+        values[name] = _convert(value, types[name], name, origin)
+        origins[name] = origin
+
+    for name, value in _from_file(config_file, types):
+        take(name, value, str(config_file or "headrace.toml"))
+    for name in types:
+        variable = "HEADRACE_" + name.replace(".", "_").upper()
+        if environment.get(variable, "") != "":
+            take(name, environment[variable], variable)
+    for name, value in (flags or {}).items():
+        if value is not None:
+            take(name, value, "flag --" + name.rpartition(".")[2].replace("_", "-"))
+    return Loaded(_tree(values), origins)
+
+
+def _from_file(path: Path | None, types: Mapping[str, type]) -> Iterator[tuple[str, Any]]:
+    source = path or Path("headrace.toml")
+    if path is None and not source.is_file():
+        return
+    try:
+        raw = tomllib.loads(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", subject=str(source)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"not TOML: {error}", subject=str(source)) from None
+    for key, value in raw.items():
+        inner = value.items() if key in SECTIONS and isinstance(value, dict) else None
+        for name, item in [(f"{key}.{k}", v) for k, v in inner] if inner is not None else [(key, value)]:
+            if name not in types:
+                raise UsageError(f"unknown setting {name!r}", subject=str(source), hint="`headrace config` lists all settings")
+            yield name, item
+
+
+def _leaves() -> Iterator[tuple[str, type, str, str | None]]:
+    for spec in fields(Settings):
+        if spec.name in SECTIONS:
+            for leaf in fields(SECTIONS[spec.name]):
+                yield f"{spec.name}.{leaf.name}", SECTIONS[spec.name], leaf.name, spec.name
+        else:
+            yield spec.name, Settings, spec.name, None
+
+
+def _type(kind: type, key: str) -> type:
+    names = {"int": int, "str": str, "float": float, "bool": bool}
+    return names[next(str(spec.type) for spec in fields(kind) if spec.name == key)]
+
+
+def _convert(value: Any, kind: type, name: str, origin: str) -> Any:
+    try:
+        if kind is str and isinstance(value, str):
+            return value
+        if kind in (int, float) and not isinstance(value, bool):
+            return kind(value)
+    except ValueError:
+        pass
+    expected = {int: "a whole number", float: "a number", str: "a text"}.get(kind, kind.__name__)
+    raise UsageError(f"{name} must be {expected}, got {value!r}", subject=origin)
+
+
+def _tree(values: Mapping[str, Any]) -> Settings:
+    settings = Settings()
+    for name, value in values.items():
+        section, dot, key = name.rpartition(".")
+        if dot:
+            settings = replace(settings, **{section: replace(getattr(settings, section), **{key: value})})
+        else:
+            settings = replace(settings, **{key: value})
+    return settings
+
+
+def _meanings(kind: type) -> dict[str, str]:
+    """The docstring under each field, read from the source once it is asked for."""
+    found: dict[str, str] = {}
+    body = next(n for n in ast.parse(inspect.getsource(kind)).body if isinstance(n, ast.ClassDef)).body
+    for node, after in pairwise(body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            found[node.target.id] = " ".join(str(text).split())
+    return found

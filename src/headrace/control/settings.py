@@ -1,0 +1,73 @@
+"""What a home decides for all its objects: the Kafka, addresses, defaults, features. Read once at the edge, frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from headrace.control.model import KafkaRef, ObjectKey
+
+_WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Switches of Knative's `config-features`. Both delivery features are on by default here.
+
+    `authentication_oidc`: ingresses get an audience and check tokens. `default_authorization_mode`: who may send where no
+    EventPolicy applies: `allow-same-namespace`, `allow-all` or `deny-all`. `cross_namespace_event_links`: a Trigger's `brokerRef`
+    may name another namespace. `eventtype_auto_create` goes to the data plane as it is.
+    """
+
+    authentication_oidc: bool = False
+    default_authorization_mode: str = "allow-same-namespace"
+    cross_namespace_event_links: bool = False
+    delivery_timeout: bool = True
+    delivery_retryafter: bool = True
+    eventtype_auto_create: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One home.
+
+    `kafka`: the connection of objects whose configuration names none; `None` = each must name its own.
+    `partitions`, `replication` (-1 = that of the Kafka), `retention_ms`: topics of Brokers without `spec.config`.
+    `delivery`: the DeliverySpec in force where no object has one. `base_url`: what the path of an ingress is appended to.
+    `cluster_domain`: in the host names of channels and Services. `channel_config`: ConfigMap with the connection of KafkaChannels,
+    used if it exists. `system_namespace`: where defaults of the installation live. `reconciled`: the kinds (`group/Kind`) that are
+    ours; beside Knative's core, Channel, Subscription and EventPolicy are not. `broker_classes`: values of the class annotation that
+    are ours. `own_accounts`: make a ServiceAccount per Trigger and Subscription when authentication is on (Kubernetes).
+    `lease_s`: a process silent for longer is gone. `give_up_s`: how long after its deletion an object waits for an unreachable Kafka
+    before it is forgotten without its topic or group.
+    """
+
+    kafka: KafkaRef | None
+    instance: str = "headrace"
+    partitions: int = 3
+    replication: int = -1
+    retention_ms: int = _WEEK_MS
+    delivery: Mapping[str, Any] | None = field(
+        default_factory=lambda: MappingProxyType({"retry": 10, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S"})
+    )
+    base_url: str = "http://127.0.0.1:8080"
+    cluster_domain: str = "cluster.local"
+    channel_config: ObjectKey | None = None
+    system_namespace: str = "knative-eventing"
+    reconciled: frozenset[str] = frozenset(
+        {
+            "eventing.knative.dev/Broker",
+            "eventing.knative.dev/Trigger",
+            "eventing.knative.dev/EventPolicy",
+            "messaging.knative.dev/KafkaChannel",
+            "messaging.knative.dev/Channel",
+            "messaging.knative.dev/Subscription",
+        }
+    )
+    broker_classes: frozenset[str] = frozenset({"Kafka", "kafka"})
+    features: Features = Features()
+    own_accounts: bool = False
+    lease_s: float = 3.0
+    give_up_s: float = 600.0

@@ -1,0 +1,3 @@
+"""Loads the plugin that turns `spec(...)` markers into the conformance table."""
+
+pytest_plugins = ["tests.support.conformance"]

@@ -1,0 +1,186 @@
+"""Follow a compacted topic from its beginning, and know when one has caught up with it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from headrace.base.clock import Deadline
+from headrace.base.errors import HeadraceError, Retriable
+from headrace.base.log import get_logger
+from headrace.kafka.failures import kafka_error
+from headrace.kafka.settings import KafkaSettings
+
+OnRecord = Callable[[str, bytes | None, int], None]
+
+log = get_logger(__name__)
+
+_POLL = 0.2
+_ASK_TIMEOUT = 2.0
+_HOPELESS = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
+_HOPELESS |= {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+# The group is a name that librdkafka demands; nothing is ever asked of it.
+_IRRELEVANT = {KafkaError.GROUP_AUTHORIZATION_FAILED}
+
+
+class TableReader:
+    """Reads partition 0 of `topic` from its beginning and goes on following it, in a thread of its own.
+
+    `on_record(key, value, offset)` is called there for each committed record in order; `value` None is a tombstone. What it raises
+    is logged and the record counts as read. `on_restart()` is called before all is read anew, which happens only when records
+    that were read are gone (the topic was made again, or its retention overtook a long absence): drop what was built from them.
+
+    A Kafka that is away, and a topic that does not exist yet, are waited for.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, topic: str, on_record: OnRecord, on_restart: Callable[[], None] | None = None
+    ) -> None:
+        self._topic = topic
+        self._on_record = on_record
+        self._on_restart = on_restart
+        self._settings = settings
+        self._thread = threading.Thread(target=self._run, name=f"table {topic}", daemon=True)
+        self._changed = threading.Condition()
+        self._position = 0
+        self._target: int | None = None
+        self._error: HeadraceError | None = None
+        self._hopeless = False
+        self._closing = False
+
+    def start(self) -> None:
+        """Begin to read. Raises `Terminal` when the settings are refused by the client library."""
+        conf = self._settings.client(
+            **{
+                "group.id": self._topic,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+                "allow.auto.create.topics": False,
+                "fetch.error.backoff.ms": 50,
+                "topic.metadata.refresh.interval.ms": 5000,
+                "reconnect.backoff.max.ms": 1000,
+                "log_level": 2,
+                "error_cb": self._client_error,
+            }
+        )
+        try:
+            self._consumer = Consumer(conf)
+        except KafkaException as error:
+            raise kafka_error(error, self._subject) from error
+        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+        self._thread.start()
+
+    @property
+    def position(self) -> int:
+        """The next offset to be read: every committed record below it has been given to `on_record`."""
+        return self._position
+
+    @property
+    def ready(self) -> bool:
+        """The end that the topic had when this reader started has been reached."""
+        return self._target is not None and self._position >= self._target
+
+    def wait_ready(self, deadline: Deadline) -> None:
+        """Wait until `ready`. Raises `Retriable` at the deadline, or the error at once when waiting can't help (identity, rights)."""
+        self._wait(lambda: self.ready, deadline, "its end was not reached in time", hopeless=True)
+
+    def wait_applied(self, offset: int, deadline: Deadline) -> None:
+        """Wait until the record at `offset` has been given to `on_record`. Raises `Retriable` at the deadline."""
+        self._wait(lambda: self._position > offset, deadline, f"offset {offset} was not reached in time")
+
+    def close(self) -> None:
+        """Stop reading; returns when the thread has ended, so that no call of `on_record` follows."""
+        self._closing = True
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    @property
+    def _subject(self) -> str:
+        return f"topic {self._topic}"
+
+    def _wait(self, done: Callable[[], bool], deadline: Deadline, what: str, hopeless: bool = False) -> None:
+        with self._changed:
+            while not done():
+                if hopeless and self._hopeless and self._error:
+                    raise self._error
+                if deadline.expired or self._closing:
+                    why = f" (position {self._position}; {self._error.message if self._error else 'no error reported'})"
+                    raise Retriable(what + why, subject=self._subject, hint="Check that Kafka runs and has this topic")
+                self._changed.wait(min(deadline.remaining(), 1.0))
+
+    def _run(self) -> None:
+        while not self._closing:
+            if self._target is None:
+                self._ask_target()
+            message = self._consumer.poll(_POLL)
+            if message is not None:
+                self._take(message)
+        self._consumer.close()
+
+    def _ask_target(self) -> None:
+        """Learn the end of the committed records: what is below it must be read before this reader is ready."""
+        try:
+            answer = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_ASK_TIMEOUT, cached=False)
+        except KafkaException as error:
+            self._report(error.args[0])
+            return
+        if answer is not None:
+            with self._changed:
+                self._target = answer[1]
+                self._changed.notify_all()
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is None:
+            self._apply(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            # Says how far the log has been seen, markers of transactions and compacted offsets included.
+            self._advance(message.offset())
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._restart()
+        else:
+            self._report(error)
+
+    def _apply(self, message: Message) -> None:
+        key, offset = message.key(), message.offset()
+        if offset is None:
+            return
+        try:
+            self._on_record("" if key is None else key.decode(errors="replace"), message.value(), offset)
+        except Exception:
+            log.exception("A record of a table could not be taken in", topic=self._topic, key=key, offset=offset)
+        self._advance(offset + 1)
+
+    def _advance(self, position: int | None) -> None:
+        with self._changed:
+            if position is not None and position > self._position:
+                self._position = position
+            self._error, self._hopeless = None, False
+            self._changed.notify_all()
+
+    def _restart(self) -> None:
+        log.error("Records that were read are gone: the table is read anew", topic=self._topic, position=self._position)
+        if self._on_restart is not None:
+            self._on_restart()
+        with self._changed:
+            self._position, self._target = 0, None
+        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+
+    def _client_error(self, error: KafkaError) -> None:
+        self._report(error)
+
+    def _report(self, error: KafkaError) -> None:
+        """Remember what stands in the way; log it once, not at each attempt."""
+        if error.code() in _IRRELEVANT:
+            return
+        known = kafka_error(error, self._subject)
+        with self._changed:
+            new = self._error is None or self._error.message != known.message
+            self._error, self._hopeless = known, error.code() in _HOPELESS
+            self._changed.notify_all()
+        if new:
+            log.warning("A table can't be read at the moment", topic=self._topic, error=known.message)

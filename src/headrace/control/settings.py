@@ -8,25 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.control.model import KafkaRef, ObjectKey
+from headrace.core.resources.features import Features
 
 _WEEK_MS = 7 * 24 * 3600 * 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """Switches of Knative's `config-features`. Both delivery features are on by default here.
-
-    `authentication_oidc`: ingresses get an audience and check tokens. `default_authorization_mode`: who may send where no
-    EventPolicy applies: `allow-same-namespace`, `allow-all` or `deny-all`. `cross_namespace_event_links`: a Trigger's `brokerRef`
-    may name another namespace. `eventtype_auto_create` goes to the data plane as it is.
-    """
-
-    authentication_oidc: bool = False
-    default_authorization_mode: str = "allow-same-namespace"
-    cross_namespace_event_links: bool = False
-    delivery_timeout: bool = True
-    delivery_retryafter: bool = True
-    eventtype_auto_create: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +51,7 @@ class Settings:
         }
     )
     broker_classes: frozenset[str] = frozenset({"Kafka", "kafka"})
-    features: Features = Features()
+    features: Features = field(default_factory=Features)
     own_accounts: bool = False
     lease_s: float = 3.0
     give_up_s: float = 600.0

@@ -1,0 +1,192 @@
+"""One Spark session per process, small and quiet, with the settings that Real-Time Mode needs from Python.
+
+The JVM is started by us, so that what it and the Python workers print goes to a file and not to the user. It ends when this process does:
+it watches its standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from headrace.base.errors import Terminal
+from headrace.base.log import get_logger
+from headrace.spark.settings import SparkSettings
+
+log = get_logger(__name__)
+
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+PYTHON_BUFFER = "spark.sql.execution.pandas.udf.buffer.size"
+
+_LOG4J = """\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS} %p %c{1}: %m%n%ex{short.message}%n
+appender.out.filter.cancelled.type = RegexFilter
+appender.out.filter.cancelled.regex = .*(TaskKilledException|was stopped|Aborting|Aborted|is aborting|aborted).*
+appender.out.filter.cancelled.onMatch = DENY
+appender.out.filter.cancelled.onMismatch = NEUTRAL
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.kafka.name = org.apache.kafka.clients
+logger.kafka.level = error
+"""
+
+
+class SparkRuntime:
+    """The session of this process, from `start` to `stop`, and the JVM behind it."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self.settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._session: SparkSession | None = None
+
+    def start(self) -> None:
+        """Start the JVM and connect to the master. Raises `Terminal` when either fails; the log file says more."""
+        settings = self.settings
+        for folder in (settings.work, settings.log.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        log4j = settings.work / "log4j2.properties"
+        log4j.write_text(_LOG4J, encoding="utf-8")
+        conf = SparkConf(loadDefaults=False).setAll(list(_conf(settings, log4j).items()))
+        try:
+            with _environment(settings), settings.log.open("ab") as output:
+                gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+                self._process = gateway.proc
+                context = SparkContext(gateway=gateway, conf=conf)
+        except (PySparkException, OSError) as error:
+            raise self._failure(error) from error
+        except Exception as error:
+            # Py4J wraps whatever the JVM threw in types of its own.
+            raise self._failure(error) from error
+        context.setLogLevel("WARN")
+        self._session = SparkSession(context)
+
+    def _failure(self, error: Exception) -> Terminal:
+        text = str(error).strip().splitlines()
+        return Terminal(
+            f"Spark did not start: {text[0] if text else error!r}",
+            subject=f"Spark master {self.settings.master}",
+            hint=f"Look into {self.settings.log}",
+        )
+
+    @property
+    def session(self) -> SparkSession:
+        """The session of live queries: one event per Arrow batch, written to the worker at once."""
+        if self._session is None:
+            raise RuntimeError("the session was not started")
+        return self._session
+
+    def bulk_session(self, rows: int, max_bytes: int) -> SparkSession:
+        """A session beside it for batch jobs, with Arrow batches of at most `rows` events and `max_bytes`.
+
+        Spark reads these settings when it plans, so the two kinds of work can't share a session.
+        """
+        session = self.session.newSession()
+        session.conf.set(ARROW_ROWS, str(rows))
+        session.conf.set(ARROW_BYTES, str(max_bytes))
+        session.conf.set(PYTHON_BUFFER, "65536")
+        session.conf.set("spark.sql.sources.useV1SourceList", "")  # the older reader does not tell its partitions
+        return session
+
+    @property
+    def alive(self) -> bool:
+        """Whether the JVM runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the JVM (of its launcher script, which execs it)."""
+        return -1 if self._process is None else self._process.pid
+
+    def slots(self) -> int:
+        """Tasks that can run at once, counted at the executors that are there now."""
+        if self.settings.local_slots is not None:
+            return self.settings.local_slots
+        executors = self.session.sparkContext._jsc.sc().statusStore().executorList(True)
+        found = (executors.apply(index) for index in range(executors.size()))
+        return sum(int(one.totalCores()) for one in found if one.id() != "driver")
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Stop the session and the JVM; what is still there after `timeout` seconds is killed. The work folder is removed."""
+        process = self._process
+        if process is not None and process.stdin is not None:
+            if self.alive and self._session is not None:
+                try:
+                    self._session.stop()
+                except Exception as error:
+                    log.warning("Spark did not stop by itself", error=str(error).partition("\n")[0])
+            process.stdin.close()
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._session = None
+        shutil.rmtree(self.settings.work, ignore_errors=True)
+
+
+def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
+    jars = ":".join(str(jar) for jar in settings.connector)
+    conf = {
+        "spark.master": settings.master,
+        "spark.app.name": "headrace",
+        "spark.driver.memory": settings.memory,
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile=file:{log4j}",
+        "spark.driver.extraClassPath": jars,
+        "spark.local.dir": str(settings.work / "local"),
+        "spark.sql.warehouse.dir": str(settings.work / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.pyspark.python": settings.python,
+        "spark.python.daemon.module": settings.daemon,
+        "spark.task.maxFailures": "1",
+        "spark.locality.wait": "0",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+        "spark.sql.streaming.checkpointLocation": str(settings.work / "checkpoints"),
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+        "spark.sql.streaming.stopTimeout": "10s",
+        ARROW_ROWS: "1",
+        PYTHON_BUFFER: "16",
+    }
+    if settings.local_slots is not None:
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf | dict(settings.conf)
+
+
+@contextmanager
+def _environment(settings: SparkSettings) -> Iterator[None]:
+    """The environment that Spark's start scripts read, put back afterwards."""
+    wanted = {
+        "JAVA_HOME": str(settings.java_home),
+        "PYSPARK_PYTHON": settings.python,
+        "PYSPARK_DRIVER_PYTHON": settings.python,
+    }
+    if settings.local_slots is not None:
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    unwanted = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONNECT_MODE")
+    before = {name: os.environ.get(name) for name in (*wanted, *unwanted)}
+    for name in unwanted:
+        os.environ.pop(name, None)
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})

@@ -1,0 +1,47 @@
+"""What a Spark session of ours needs to know."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.base.errors import UsageError
+
+_LOCAL = re.compile(r"local\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where Spark runs and with what.
+
+    `java_home`: folder whose `bin/java` starts it. `connector`: jars of the Kafka source with what Spark itself lacks. `work`:
+    folder of this process alone: checkpoints (thrown away), spilled data, log settings. `log`: file that gets what the JVM and the
+    Python workers print. `memory`: heap of the JVM. `daemon`: Python module that forks the workers. `python`: the interpreter of the
+    workers. `conf`: more settings, which win over ours.
+    """
+
+    java_home: Path
+    connector: tuple[Path, ...]
+    work: Path
+    log: Path
+    daemon: str
+    master: str = "local[256]"
+    memory: str = "512m"
+    python: str = sys.executable
+    conf: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.master.startswith("local") and not _LOCAL.fullmatch(self.master):
+            raise UsageError(
+                "the number of slots has to be given",
+                subject=f"--master {self.master}",
+                hint="Use local[N] with N of at least the number of partitions of all topics, such as local[256]",
+            )
+
+    @property
+    def local_slots(self) -> int | None:
+        """N of `local[N]`; None on a cluster."""
+        match = _LOCAL.fullmatch(self.master)
+        return int(match[1]) if match else None

@@ -72,7 +72,7 @@ class FileFindings:
             yield f"Found out of order timestamp in :{self.path}"
             yield from self.time_disorder.lines("  Index timestamp: {}, Previously indexed timestamp: {}")
         if self.time_not_found.total:
-            yield "The following indexed offsets are not found in the log."
+            yield f"The following indexed offsets are not found in :{self.path}"
             yield from self.time_not_found.lines("Indexed offset: {}, found log offset: {}")
         if self.gaps.total:
             yield f"Non-consecutive offsets in {self.path}"

@@ -150,10 +150,11 @@ def _array(single: Reader, flexible: bool, nullable: bool) -> Reader:
 
 
 def _nullable_structure(field: Field, version: int, flexible: bool) -> Reader:
+    """A structure behind a byte that is 1; null is -1, or 0 within a tagged field."""
     inner = _structure(field.fields, version, flexible)
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
-        if _FIXED["int8"].unpack_from(data, position)[0] < 0:
+        if data[position] != 1:
             return None, position + 1
         return inner(data, position + 1)
 

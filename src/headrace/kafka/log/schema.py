@@ -51,7 +51,7 @@ class Versions:
         return self.low <= version <= self.high
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """One field. `kind` is a primitive's name, or that of a structure whose fields are `fields`."""
 
@@ -65,7 +65,7 @@ class Field:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
     """One message type; `key` is its number in the family that it belongs to, -1 where it has none."""
 
@@ -126,7 +126,8 @@ def _field(lines: list[tuple[int, str]], at: int, structs: dict[str, list[int]])
     if not match:
         raise ValueError(f"not a field: {lines[at][1]}")
     kind, array = match["type"], bool(match["array"])
-    inner = _children(lines, at) or structs.get(kind, [])
+    inner = tuple(_field(lines, child, structs) for child in _children(lines, at) or structs.get(kind, []))
+    zero = [] if array else {field.name: field.default for field in inner} if inner else _ZERO.get(kind, 0)
     return Field(
         name=match["name"],
         kind=kind,
@@ -134,6 +135,6 @@ def _field(lines: list[tuple[int, str]], at: int, structs: dict[str, list[int]])
         nullable=bool(match["null"]),
         versions=Versions.parse(match["versions"] or "0+"),
         tag=int(match["tag"]) if match["tag"] else None,
-        default=json.loads(match["default"]) if match["default"] else [] if array else _ZERO.get(kind, 0),
-        fields=tuple(_field(lines, child, structs) for child in inner),
+        default=json.loads(match["default"]) if match["default"] else zero,
+        fields=inner,
     )

@@ -5,6 +5,8 @@ Everything is bytes: keys and values go out as they came in, and only what is no
 
 from __future__ import annotations
 
+import re
+
 from headrace.kafka.log.batch import Batch
 from headrace.kafka.log.control import read_control
 from headrace.kafka.log.decoders import Decoded
@@ -13,10 +15,19 @@ from headrace.kafka.log.legacy import Message
 from headrace.kafka.log.records import RawRecord
 from headrace.kafka.log.segment import Entry
 
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+
 
 def printable(text: bytes) -> bytes:
-    """`text` with every malformed UTF-8 sequence replaced, as Java's decoder replaces it."""
-    return text if text.isascii() else text.decode("utf-8", "replace").encode()
+    """`text` with every malformed UTF-8 sequence replaced, as Java's decoder replaces it: a surrogate by one mark, not one per byte."""
+    if text.isascii():
+        return text
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_REPLACEMENT, text).decode("utf-8", "replace").encode()
+    return text
 
 
 def batch_line(entry: Entry) -> bytes:

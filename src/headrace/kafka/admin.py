@@ -134,11 +134,11 @@ class Admin:
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Partition -> the offset that the next record will get. Raises `Terminal` for a topic that does not exist."""
-        return self._offsets(topic, OffsetSpec.latest())
+        return self._offsets(topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def begin_offsets(self, topic: str) -> dict[int, int]:
         """Partition -> the lowest offset still kept."""
-        return self._offsets(topic, OffsetSpec.earliest())
+        return self._offsets(topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def offsets_for_time(self, topic: str, at_ms: int) -> dict[int, int]:
         """Partition -> offset of the first record at or after `at_ms` (Unix milliseconds); the end where there is none."""

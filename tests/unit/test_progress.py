@@ -69,6 +69,12 @@ def test_position_is_the_lowest_that_is_neither_finished_nor_waiting(
     assert {one.offset for one in whole.stragglers} == waiting - naive
 
 
+def test_a_straggler_above_the_cursor_finishes_nothing_below_it() -> None:
+    progress = Progress.of(10, [4], [Straggler(20, 3, 1)])
+    assert (progress.low, progress.done, progress.position) == (4, ((5, 9),), 4)
+    assert Progress.of(10, (), [Straggler(12, 1, 1), Straggler(10, 1, 1)]).position == 11
+
+
 @given(progresses(), offsets)
 def test_moved_to_finishes_all_below(case: tuple[Progress, set[int]], target: int) -> None:
     progress, naive = case

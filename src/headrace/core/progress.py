@@ -48,9 +48,12 @@ class Progress:
     def of(
         cls, cursor: int, unfinished: Iterable[int], stragglers: Iterable[Straggler] = (), before: Progress | None = None
     ) -> Progress:
-        """All below `cursor` is finished but the `unfinished` and the `stragglers`; so is what `before` says from `cursor` on."""
+        """All below `cursor` is finished but the `unfinished` and the `stragglers`; so is what `before` says from `cursor` on.
+
+        Stragglers may lie at or above `cursor`: events that failed before and have not been met again since.
+        """
         waiting = tuple(sorted(stragglers, key=lambda one: one.offset))
-        open_ = sorted({*unfinished, *(one.offset for one in waiting)})
+        open_ = sorted(at for at in {*unfinished, *(one.offset for one in waiting)} if at < cursor)
         later = before.ranges_from(cursor) if before is not None else ()
         return _normal(open_[0] if open_ else cursor, (*_between(open_, cursor), *later), waiting)
 

@@ -90,7 +90,7 @@ class WorkerSpec:
     `partitions[i]` is the Kafka partition of task `i` where that is known before the first event (else empty: learnt from it).
     `starts` and `ends`: first offset read and, for jobs, the offset after the last, per partition. `positions`: lane uid -> partition
     -> progress record as stored (absent: the lane is not for this partition). `grace`: seconds for what is in flight at a stop. `due`: Unix
-    time at which the batch ends; an input that ends earlier was cut off. `offset_extensions`: send `knativekafkapartition` and
+    time at which the batch ends; an input that ends earlier was cut off. `contract_topic`: empty is the instance's own. `offset_extensions`: send `knativekafkapartition` and
     `knativekafkaoffset`. `hop_limit`: 0 is off.
     """
 
@@ -112,6 +112,7 @@ class WorkerSpec:
     limits: Limits = field(default_factory=Limits)
     offset_extensions: bool = True
     hop_limit: int = 0
+    contract_topic: str = ""
     log_json: bool = False
     log_level: str = "INFO"
 
@@ -125,16 +126,18 @@ class WorkerSpec:
 class LaneOrders:
     """Orders of the driver to the live workers of one run, complete each time (record `@lanes/<run>`).
 
+    `partitions[i]` is the Kafka partition of task `i` (Spark's own order, known soon after the start; empty: not known yet).
     `pin`: lane uid -> partition -> offset from which the ring is to be kept. `resume`: lane uid -> partition -> progress record (text) of
     a lane whose job is over; a record that was resumed once is not resumed again.
     """
 
     pin: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     resume: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    partitions: tuple[int, ...] = ()
 
     def record(self, run: str) -> tuple[str, bytes]:
         """Key and value in the contract topic."""
-        raw = {"pin": _text_keys(self.pin), "resume": _text_keys(self.resume)}
+        raw = {"pin": _text_keys(self.pin), "resume": _text_keys(self.resume), "partitions": self.partitions}
         return lanes_key(run), json.dumps(raw, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -144,6 +147,7 @@ class LaneOrders:
         return cls(
             pin={uid: {int(p): int(at) for p, at in by.items()} for uid, by in raw.get("pin", {}).items()},
             resume={uid: {int(p): str(rec) for p, rec in by.items()} for uid, by in raw.get("resume", {}).items()},
+            partitions=tuple(int(partition) for partition in raw.get("partitions", ())),
         )
 
 

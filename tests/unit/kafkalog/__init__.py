@@ -1,0 +1,1 @@
+"""The offline reader of Kafka's files, without Kafka."""

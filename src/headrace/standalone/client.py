@@ -15,6 +15,7 @@ from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, Retriable, Terminal
 
 Json = dict[str, Any]
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _TIMEOUT = httpx.Timeout(15.0, connect=3.0)
 
 
@@ -82,9 +83,18 @@ class Client:
     def get(self, kind: ResourceType, namespace: str, name: str) -> Json:
         return self.request("GET", kind.path(namespace, name))
 
-    def list(self, kind: ResourceType, namespace: str | None, selector: str = "") -> Json:
+    def select(self, kind: ResourceType, namespace: str | None, selector: str = "") -> Json:
         """The list object; all namespaces when `namespace` is None."""
         return self.request("GET", kind.path(namespace), params={"labelSelector": selector} if selector else {})
+
+    def figures(self) -> Json:
+        """What the data plane last said of itself: `receivers`, `workers`, `drivers` (`core.heartbeat`)."""
+        return self.request("GET", "/figures")
+
+    def table(self, kind: ResourceType, namespace: str | None, name: str = "", selector: str = "") -> Json:
+        """The list, or one object, as a `Table` object: columns and cells for people."""
+        params = {"labelSelector": selector} if selector else {}
+        return self.request("GET", kind.path(namespace, name), params=params, accept=_TABLE)
 
     def create(self, kind: ResourceType, namespace: str, obj: Json, *, dry_run: bool = False) -> Json:
         return self.request("POST", kind.path(namespace), body=obj, params=_dry(dry_run))
@@ -133,10 +143,11 @@ class Client:
         body: Json | None = None,
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Json:
         """One request; the JSON answer."""
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
-        headers = {} if body is None else {"content-type": content_type}
+        headers = {"accept": accept} if body is None else {"accept": accept, "content-type": content_type}
         with self._answering():
             response = self._http.request(method, path, content=content, params=params, headers=headers)
         if response.status_code >= 400:

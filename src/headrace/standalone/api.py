@@ -1,0 +1,305 @@
+"""The REST API of the controller, shaped like the Kubernetes one, as an ASGI application.
+
+    /apis/GROUP/VERSION/namespaces/NS/PLURAL/NAME[/status]     /api/v1/namespaces/NS/configmaps/NAME
+
+Errors are `Status` objects. What is not there yet is refused: server-side apply, strategic merge patch, JSON patch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from headrace.base.clock import Clock
+from headrace.base.errors import HeadraceError, Retriable
+from headrace.base.log import get_logger
+from headrace.core.resources.admission import convert
+from headrace.core.resources.registry import KindInfo, by_plural
+from headrace.standalone import discovery, tableform
+from headrace.standalone.failures import Failure, bad_request
+from headrace.standalone.openapi import document, index
+from headrace.standalone.registry import Registry, Target
+from headrace.standalone.selectors import field_matcher, label_matcher
+from headrace.standalone.store import Store
+from headrace.standalone.watching import Watch, Watches
+
+log = get_logger(__name__)
+Json = dict[str, Any]
+Handler = Callable[[Request], Awaitable[Response]]
+_LARGEST_BODY = 3 * 1024 * 1024
+_WATCH_SECONDS = 1800.0
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the API serves. `figures`: what the data plane last said, as JSON. `missing`: what the controller lacks to be ready."""
+
+    store: Store
+    registry: Registry
+    watches: Watches
+    clock: Clock
+    figures: Callable[[], Json]
+    missing: Callable[[], list[str]]
+
+
+def build_api(backend: Backend) -> Starlette:
+    """The application."""
+    api = _Api(backend)
+    objects = ["/api/{version}", "/apis/{group}/{version}"]
+    routes = [
+        _route("/version", GET=_fixed(discovery.version)),
+        _route("/healthz", GET=_fixed(lambda: {"status": "ok"})),
+        _route("/readyz", GET=api.ready),
+        _route("/figures", GET=_fixed(backend.figures)),
+        _route("/openapi/v3.json", GET=_fixed(document)),
+        _route("/openapi/v3", GET=_fixed(index)),
+        _route("/api", GET=_fixed(discovery.core_versions)),
+        _route("/apis", GET=_fixed(discovery.group_list)),
+        _route("/api/{version}", GET=api.resources),
+        _route("/apis/{group}", GET=api.group),
+        _route("/apis/{group}/{version}", GET=api.resources),
+    ]
+    for root in objects:
+        one = f"{root}/namespaces/{{namespace}}/{{plural}}/{{name}}"
+        routes += [
+            _route(f"{root}/{{plural}}", GET=api.list),
+            _route(f"{root}/namespaces/{{namespace}}/{{plural}}", GET=api.list, POST=api.create),
+            _route(one, GET=api.get, PUT=api.replace, PATCH=api.patch, DELETE=api.delete),
+            _route(f"{one}/status", GET=api.get_status, PUT=api.replace_status, PATCH=api.patch_status),
+        ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+
+
+class _Api:
+    """The handlers; what may block runs in a thread."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._registry = backend.registry
+
+    async def ready(self, request: Request) -> Response:
+        missing = self._backend.missing()
+        return JSONResponse({"status": "unavailable" if missing else "ok", "missing": missing}, 503 if missing else 200)
+
+    async def group(self, request: Request) -> Response:
+        return JSONResponse(discovery.group(request.path_params["group"]))
+
+    async def resources(self, request: Request) -> Response:
+        return JSONResponse(discovery.resource_list(request.path_params.get("group", ""), request.path_params["version"]))
+
+    async def list(self, request: Request) -> Response:
+        target = _target(request)
+        labels = label_matcher(request.query_params.get("labelSelector", ""))
+        fields = field_matcher(request.query_params.get("fieldSelector", ""))
+        as_table = tableform.wanted(request.headers.get("accept", ""))
+        if _flag(request, "watch"):
+            return self._watch(request, target, lambda obj: labels(obj) and fields(obj), as_table)
+        found, version = self._backend.store.select(target.info.group, target.info.kind, target.namespace or None)
+        objects = [convert(obj, target.version) for obj in found if labels(obj) and fields(obj)]
+        if as_table:
+            return JSONResponse(tableform.table(target.info, objects, str(version), self._backend.clock.now()))
+        api_version = target.info.api_version(target.version)
+        return JSONResponse(
+            {
+                "kind": f"{target.info.kind}List",
+                "apiVersion": api_version,
+                "metadata": {"resourceVersion": str(version)},
+                "items": objects,
+            }
+        )
+
+    def _watch(self, request: Request, target: Target, selected: Callable[[Any], bool], as_table: bool) -> Response:
+        since = request.query_params.get("resourceVersion", "")
+        watch = Watch(
+            target=target,
+            since=None if since in ("", "0") else _number(since, "resourceVersion"),
+            selected=selected,
+            shape=partial(self._row, target.info) if as_table else lambda obj: obj,
+            seconds=float(_number(request.query_params.get("timeoutSeconds", ""), "timeoutSeconds") or _WATCH_SECONDS),
+            bookmarks=_flag(request, "allowWatchBookmarks"),
+        )
+        return StreamingResponse(self._backend.watches.open(watch), media_type="application/json")
+
+    def _row(self, info: KindInfo, obj: Json) -> Json:
+        return tableform.table(info, [obj], obj["metadata"]["resourceVersion"], self._backend.clock.now())
+
+    async def create(self, request: Request) -> Response:
+        target, body = _target(request), await _json_body(request)
+        dry = _dry_run(request)
+        made = await run_in_threadpool(lambda: self._registry.create(target, body, dry_run=dry))
+        return JSONResponse(made, 201)
+
+    async def get(self, request: Request) -> Response:
+        target = _target(request)
+        obj = self._registry.get(target)
+        if tableform.wanted(request.headers.get("accept", "")):
+            return JSONResponse(self._row(target.info, obj))
+        return JSONResponse(obj)
+
+    async def replace(self, request: Request) -> Response:
+        return await self._change(request, self._registry.replace, await _json_body(request))
+
+    async def patch(self, request: Request) -> Response:
+        return await self._change(request, self._registry.patch, await _patch_body(request))
+
+    async def get_status(self, request: Request) -> Response:
+        return JSONResponse(self._registry.get(_with_status(_target(request))))
+
+    async def replace_status(self, request: Request) -> Response:
+        _with_status(_target(request))
+        return await self._change(request, self._registry.replace_status, await _json_body(request))
+
+    async def patch_status(self, request: Request) -> Response:
+        _with_status(_target(request))
+        return await self._change(request, self._registry.patch_status, await _patch_body(request))
+
+    async def delete(self, request: Request) -> Response:
+        target = _target(request)
+        options = await _json_body(request, empty_ok=True)
+        if not isinstance(options.get("preconditions") or {}, dict):
+            raise bad_request("preconditions must be an object")
+        dry = _dry_run(request) or "All" in (options.get("dryRun") or ())
+        going = await run_in_threadpool(lambda: self._registry.delete(target, options, dry_run=dry))
+        if going is not None:
+            return JSONResponse(going)
+        details = {"name": target.name, "group": target.info.group, "kind": target.info.plural}
+        return JSONResponse({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+
+    async def _change(self, request: Request, verb: Callable[..., Json], body: Json) -> Response:
+        target, dry = _target(request), _dry_run(request)
+        return JSONResponse(await run_in_threadpool(lambda: verb(target, body, dry_run=dry)))
+
+
+def _route(path: str, **handlers: Handler) -> Route:
+    """One path with a handler per method; other methods get 405 with `Allow`."""
+    allowed = ", ".join(sorted({*handlers, *({"HEAD"} if "GET" in handlers else ())}))
+
+    async def endpoint(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        handler = handlers.get(method)
+        if handler is None:
+            raise HTTPException(405, headers={"Allow": allowed})
+        return await _guarded(handler, request)
+
+    methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
+    return Route(path, endpoint, methods=methods)
+
+
+async def _guarded(handler: Handler, request: Request) -> Response:
+    try:
+        return await handler(request)
+    except Failure as failure:
+        return _failed(failure)
+    except Retriable as error:
+        return _failed(
+            Failure(503, "ServiceUnavailable", str(error), details={"retryAfterSeconds": max(1, round(error.after))})
+        )
+    except HeadraceError as error:
+        return _failed(Failure(500, "InternalError", str(error)))
+    except ClientDisconnect:
+        return Response(status_code=499)
+    except HTTPException:
+        raise
+    except Exception:
+        log.exception("A request to the API failed", method=request.method, path=request.url.path)
+        return _failed(Failure(500, "InternalError", "the request could not be carried out; the controller's log says why"))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    code = error.status_code if isinstance(error, HTTPException) else 500
+    if code == 405:
+        failure = Failure(405, "MethodNotAllowed", f"{request.method} is not possible on {request.url.path}")
+    else:
+        failure = Failure(404, "NotFound", f"there is nothing at {request.url.path}; /apis lists what is served")
+    response = _failed(failure)
+    response.headers.update((error.headers or {}) if isinstance(error, HTTPException) else {})
+    return response
+
+
+def _failed(failure: Failure) -> Response:
+    after = failure.details.get("retryAfterSeconds")
+    return JSONResponse(failure.status(), failure.code, headers={"Retry-After": str(after)} if after else None)
+
+
+def _fixed(value: Callable[[], Json]) -> Handler:
+    async def handler(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(value))
+
+    return handler
+
+
+def _target(request: Request) -> Target:
+    path = request.path_params
+    info = by_plural(path.get("group", ""), path["version"], path["plural"])
+    if info is None:
+        where = "/".join(filter(None, (path.get("group", ""), path["version"])))
+        raise Failure(404, "NotFound", f'{where} has no resource "{path["plural"]}"; /apis/{where} lists what it has')
+    return Target(info, path["version"], path.get("namespace", ""), path.get("name", ""))
+
+
+def _with_status(target: Target) -> Target:
+    if not target.info.has_status:
+        raise Failure(404, "NotFound", f"{target.info.plural} have no status")
+    return target
+
+
+async def _json_body(request: Request, *, empty_ok: bool = False) -> Json:
+    raw = b""
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > _LARGEST_BODY:
+            raise Failure(413, "RequestEntityTooLarge", f"the body may have at most {_LARGEST_BODY} bytes")
+    if empty_ok and not raw.strip():
+        return {}
+    try:
+        body = json.loads(raw, parse_constant=_no_constant)
+        json.dumps(body, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise bad_request("the body must be a JSON object")
+    return body
+
+
+async def _patch_body(request: Request) -> Json:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _MERGE_PATCH:
+        raise Failure(415, "UnsupportedMediaType", f"patches of type {kind or '(none)'} are not supported, only {_MERGE_PATCH}")
+    return await _json_body(request)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _dry_run(request: Request) -> bool:
+    given = request.query_params.getlist("dryRun")
+    if any(value not in ("", "All") for value in given):
+        raise bad_request("dryRun must be All")
+    return "All" in given
+
+
+def _flag(request: Request, name: str) -> bool:
+    value = request.query_params.get(name, "").lower()
+    if value not in ("", "1", "0", "true", "false"):
+        raise bad_request(f"{name} must be true or false")
+    return value in ("1", "true")
+
+
+def _number(text: str, what: str) -> int:
+    if text == "":
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise bad_request(f"{what} must be a whole number")
+    return int(text)

@@ -13,7 +13,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from headrace.core.events.attributes import (
@@ -90,6 +90,25 @@ def encode(event: Event) -> bytes:
         attributes, member = _data_member(event, event.data)
     head = json.dumps(attributes, ensure_ascii=False, separators=(",", ":")).encode()
     return head[:-1] + member + b"}"
+
+
+def typed_attributes(members: Mapping[str, object]) -> dict[str, str | int | bool]:
+    """The attributes in a JSON event's members with their JSON types, as expressions are tried out on them.
+
+    Data is left out, and so is null. Raises `InvalidEvent` for a name or value that no attribute can have; that attributes are
+    missing is no error.
+    """
+    out: dict[str, str | int | bool] = {}
+    for name, value in members.items():
+        if value is None or name in ("data", "data_base64"):
+            continue
+        check_name(name)
+        if isinstance(value, str):
+            check_text(name, value)
+        elif not isinstance(value, int) or (value not in INT32 and not isinstance(value, bool)):
+            raise InvalidEvent("an attribute is a string, an integer of 32 bits or a boolean", subject=name)
+        out[name] = value
+    return out
 
 
 class _Document:

@@ -59,7 +59,9 @@ def receiver(one: System, target: Sink, size: Size) -> Iterator[Figure]:
     one.headrace("delete", "broker/bench-receiver")
 
 
-def backlog(name: str, count: int, order: str, goal: str, *, filtered: bool = False) -> Callable[[System, Sink, Size], Iterator[Figure]]:
+def backlog(
+    name: str, count: int, order: str, goal: str, *, filtered: bool = False
+) -> Callable[[System, Sink, Size], Iterator[Figure]]:
     """Events are in Kafka before the Triggers are made with `initial-offset: earliest`; the rate is that of the arrivals."""
 
     def measure(one: System, target: Sink, size: Size) -> Iterator[Figure]:
@@ -164,7 +166,8 @@ def main() -> int:
 
 def machine() -> dict[str, str]:
     """What the figures were measured on."""
-    model = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     return {"cpu": model, "cores": str(os.cpu_count()), "python": platform.python_version(), "commit": commit}
 

@@ -38,7 +38,9 @@ FREE_PORTS = {
 def build_tools() -> None:
     """Build `bench/load` and `bench/sink` into the cache; needs Go."""
     if shutil.which("go") is None:
-        raise Terminal("Go is not installed", subject="bench", hint="Install Go 1.26 or newer: the load generator is written in it")
+        raise Terminal(
+            "Go is not installed", subject="bench", hint="Install Go 1.26 or newer: the load generator is written in it"
+        )
     CACHE.mkdir(parents=True, exist_ok=True)
     for tool in ("load", "sink"):
         subprocess.run(["go", "build", "-o", str(CACHE / tool), "."], cwd=HERE / tool, check=True)
@@ -112,7 +114,13 @@ class System:
     def headrace(self, *words: str, stdin: str = "") -> str:
         """Run a command against this system; its standard output."""
         done = subprocess.run(
-            [*HEADRACE, *words], input=stdin, capture_output=True, text=True, check=False, env=self._environment, cwd=self.folder
+            [*HEADRACE, *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self._environment,
+            cwd=self.folder,
         )
         if done.returncode:
             raise Terminal(done.stderr.strip() or done.stdout.strip(), subject="headrace " + " ".join(words))

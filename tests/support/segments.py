@@ -8,7 +8,7 @@ import zlib
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import google_crc32c
 import pyarrow
@@ -18,6 +18,7 @@ from headrace.kafka.log.schema import Field, Message
 from headrace.kafka.log.varint import write_signed, write_unsigned
 
 Headers = Sequence[tuple[str, bytes | None]]
+_FRAMED: dict[str, Literal["lz4", "zstd"]] = {"lz4": "lz4", "zstd": "zstd"}
 NOW = 1_700_000_000_000
 
 
@@ -83,9 +84,9 @@ def compress(codec: str, data: bytes, *, framed: bool = True) -> bytes:
         return data
     if codec == "gzip":
         return gzip.compress(data)
-    if codec == "lz4" or codec == "zstd":
+    if codec in _FRAMED:
         sink = pyarrow.BufferOutputStream()
-        with pyarrow.CompressedOutputStream(sink, codec) as stream:
+        with pyarrow.CompressedOutputStream(sink, _FRAMED[codec]) as stream:
             stream.write(data)
         return sink.getvalue().to_pybytes()
     engine = pyarrow.Codec("snappy")

@@ -96,7 +96,7 @@ class Dump:
             try:
                 self._file(path, named, found)
             except Terminal as error:
-                found.unreadable.append((0, error.message))
+                found.problem = error.message
         return self.findings
 
     def _file(self, path: Path, named: bool, found: FileFindings) -> None:
@@ -125,24 +125,26 @@ class Dump:
 
     def _index(self, path: Path, mode: IndexMode, named: bool, found: FileFindings) -> None:
         index = OffsetIndex(path)
-        if not index.entries:
-            self._printer.note(f"{path} is empty.")
-        elif mode is IndexMode.SANITY:
-            self._sanity(path, index.insane())
-        else:
-            with SegmentFile(path.with_suffix(LOG)) as log:
+        with SegmentFile(path.with_suffix(LOG)) as log:
+            # The preallocated index of a segment without records is all zeros.
+            if not index.entries or not log.size:
+                self._printer.note(f"{path} is empty.")
+            elif mode is IndexMode.SANITY:
+                self._sanity(path, index.insane())
+            else:
                 number = self._asides(verify_offset_index(index, log, found), mode is IndexMode.PRINT)
-            self._verified(path, number, named, found)
+                self._verified(path, number, named, found)
 
     def _time_index(self, path: Path, mode: IndexMode, named: bool, found: FileFindings) -> None:
         times = TimeIndex(path)
-        if mode is IndexMode.SANITY:
-            self._sanity(path, times.insane())
-            return
         with SegmentFile(path.with_suffix(LOG)) as log:
-            entries = verify_time_index(times, OffsetIndex(path.with_suffix(INDEX)), log, found)
-            number = self._asides(entries, mode is IndexMode.PRINT)
-        self._verified(path, number, named, found)
+            if not log.size:
+                self._printer.note(f"{path} is empty.")
+            elif mode is IndexMode.SANITY:
+                self._sanity(path, times.insane())
+            else:
+                entries = verify_time_index(times, OffsetIndex(path.with_suffix(INDEX)), log, found)
+                self._verified(path, self._asides(entries, mode is IndexMode.PRINT), named, found)
 
     def _sanity(self, path: Path, problem: str) -> None:
         if problem:

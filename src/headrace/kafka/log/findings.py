@@ -53,15 +53,19 @@ class FileFindings:
     """Position and last offset of a batch with a wrong CRC."""
     unreadable: list[tuple[int, str]] = field(default_factory=list)
     """Position of a batch whose records can't be read, and why."""
+    problem: str = ""
+    """Why the file could not be dumped, or not to its end."""
 
     @property
     def harmful(self) -> bool:
         """Whether a broker or a consumer would have trouble with the file."""
         bounded = (self.index_mismatches, self.time_mismatches, self.time_disorder, self.time_not_found, self.bad_checksums)
-        return bool(self.damages or self.unreadable or any(found.total for found in bounded))
+        return bool(self.problem or self.damages or self.unreadable or any(found.total for found in bounded))
 
     def lines(self) -> Iterator[str]:
         """The report of this file, empty when all is well."""
+        if self.problem:
+            yield f"{self.path}: {self.problem}"
         if self.index_mismatches.total:
             yield f"Mismatches in :{self.path}"
             yield from self.index_mismatches.lines("  Index offset: {}, log offset: {}")

@@ -90,8 +90,8 @@ class WorkerSpec:
     `partitions[i]` is the Kafka partition of task `i` where that is known before the first event (else empty: learnt from it).
     `starts` and `ends`: first offset read and, for jobs, the offset after the last, per partition. `positions`: lane uid -> partition
     -> progress record as stored (absent: the lane is not for this partition). `grace`: seconds for what is in flight at a stop. `due`: Unix
-    time at which the batch ends; an input that ends earlier was cut off. `contract_topic`: empty is the instance's own. `offset_extensions`: send `knativekafkapartition` and
-    `knativekafkaoffset`. `hop_limit`: 0 is off.
+    time at which the batch ends; an input that ends earlier was cut off. `contract_topic`: empty is the instance's own.
+    `offset_extensions`: send `knativekafkapartition` and `knativekafkaoffset`. `hop_limit`: 0 is off.
     """
 
     instance: str

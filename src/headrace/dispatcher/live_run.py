@@ -1,0 +1,126 @@
+"""One run of one topic: from the query's start until its workers are gone.
+
+    begin --> RUNNING --(planned end: drain, goodbyes or grace + 1 s, stop)--> over
+                 |
+                 +--(query failed, worker silent: stop, goodbyes or 2 s)-----> over
+
+A run is one batch of Real-Time Mode at most: every end that is planned starts with a drain, so a worker whose input ends without one
+knows that something broke.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.base.clock import Clock, Deadline
+from headrace.base.errors import HeadraceError
+from headrace.base.log import get_logger
+from headrace.core.heartbeat import WorkerReport
+from headrace.dispatcher.config import Timing
+from headrace.dispatcher.runs import Runs
+from headrace.dispatcher.spec import LaneOrders, WorkerSpec
+from headrace.dispatcher.tasks import task_function
+from headrace.dispatcher.watch import Ear, Watch
+from headrace.spark.live import LiveQuery
+from headrace.spark.session import SparkRuntime
+from headrace.spark.source import Source
+
+log = get_logger(__name__)
+
+_PLAN_SECONDS = 10.0
+_POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a run is to end. `planned`: with a drain first."""
+
+    reason: str
+    planned: bool
+    message: str = ""
+
+
+class LiveRun:
+    """A started query and its workers. All methods but `take` belong to the topic's thread."""
+
+    def __init__(self, spark: SparkRuntime, runs: Runs, timing: Timing, clock: Clock, spec: WorkerSpec) -> None:
+        self._runs = runs
+        self._timing = timing
+        self._clock = clock
+        self.spec = spec
+        self.watch = Watch(spec.run, spec.workers, clock.monotonic(), timing.silence, timing.patience)
+        self.due = clock.monotonic() + timing.batch
+        self.partitions: tuple[int, ...] = ()
+        self._plan_until = clock.monotonic() + _PLAN_SECONDS
+        source = Source(spec.topic, spec.kafka.spark(), group_prefix=spec.instance)
+        self._query = LiveQuery(spark.session, source, Path(spark.settings.work))
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the query. Raises `Retriable`."""
+        self._query.start(self.spec.starts, task_function(self.spec), self._timing.batch)
+
+    def take(self, report: WorkerReport) -> bool:
+        """A worker's report, on the dataplane reader's thread; whether it is one of ours."""
+        with self._lock:
+            return self.watch.take(report, self._clock.monotonic())
+
+    def learn_partitions(self) -> None:
+        """Tell the workers which partition each serves, as soon as Spark has planned it; an idle one can't know otherwise."""
+        if self.partitions or self._clock.monotonic() > self._plan_until:
+            return
+        self.partitions = self._query.partitions()
+        if self.partitions:
+            self._runs.order(LaneOrders(partitions=self.partitions))
+
+    def trouble(self, ear: Ear) -> Ending | None:
+        """What went wrong by itself, if anything."""
+        if not self._query.active:
+            return Ending("QueryFailed", planned=False, message=self._query.failure or "the query ended")
+        now = self._clock.monotonic()
+        with self._lock:
+            silent = self.watch.silent(now, ear)
+            leaving = self.watch.goodbyes
+        if silent:
+            return Ending("WorkerSilent", planned=False, message=f"no heartbeat from tasks {', '.join(map(str, silent))}")
+        if leaving:
+            return Ending("WorkerLeft", planned=False, message=f"{leaving} workers left without being asked")
+        return None
+
+    def finish(self, ending: Ending) -> None:
+        """Stop the query in the way that `ending` asks for; returns when its workers are gone, or late."""
+        if ending.planned:
+            self._drain(ending)
+            self._query.stop()
+        else:
+            self._query.stop()
+            self._await(lambda: self.watch.all_known_gone, self._timing.abort)
+        log.info(
+            "Run over",
+            topic=self.spec.topic,
+            run=self.spec.run,
+            reason=ending.reason,
+            message=ending.message,
+            goodbyes=self.watch.goodbyes,
+            workers=self.spec.workers,
+        )
+
+    def _drain(self, ending: Ending) -> None:
+        try:
+            self._runs.drain(self.spec.owner, ending.reason)
+        except HeadraceError as error:
+            log.warning("The drain was not written", topic=self.spec.topic, run=self.spec.run, error=str(error))
+            return
+        self._await(lambda: self.watch.all_gone, self._timing.grace + 1.0)
+
+    def _await(self, gone: Callable[[], bool], seconds: float) -> None:
+        deadline = Deadline(seconds, self._clock)
+        pause = threading.Event()
+        while not deadline.expired:
+            with self._lock:
+                if gone():
+                    return
+            pause.wait(_POLL)

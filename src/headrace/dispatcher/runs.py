@@ -1,0 +1,108 @@
+"""Runs: which start of a topic's query is in force, and the orders that the driver gives to its workers.
+
+A run id is a number with leading zeros, one higher than that of any run of its topic before, and a mark of the topic; a job's name is its
+run and a number. So the ids of one topic sort as text:
+
+    0000000012-7f3a09c1 < 0000000012-7f3a09c1.0001 < 0000000012-7f3a09c1.0001r < 0000000012-7f3a09c1.0002 < 0000000013-7f3a09c1
+    run                   its first job              lane that it handed back    second job
+
+The run is written to the contract topic before its query starts, under the topic's own transactional id: a second driver fences the
+first, whose next write fails, or who reads a run that is not its own; it then ends. A worker that reads a newer run ends at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterable, Mapping
+
+from headrace.base.clock import Clock
+from headrace.core.contractlog import drain_key, drain_record, run_record
+from headrace.core.names import Internal
+from headrace.dispatcher.spec import LaneOrders, lanes_key
+from headrace.kafka.settings import KafkaSettings
+from headrace.kafka.table import Fenced, TableWriter
+
+_RUN = re.compile(r"(\d{10})-([0-9a-f]{8})")
+
+
+def topic_mark(topic: str) -> str:
+    """What tells the runs of different topics apart: 8 hexadecimal digits."""
+    return hashlib.sha256(topic.encode()).hexdigest()[:8]
+
+
+def next_run(topic: str, before: str) -> str:
+    """The id after `before` (empty, or something that is no run id: the first one)."""
+    match = _RUN.fullmatch(before)
+    return f"{int(match[1]) + 1 if match else 1:010d}-{topic_mark(topic)}"
+
+
+def job_name(run: str, number: int) -> str:
+    """Name of the `number`th job of `run` (from 1)."""
+    return f"{run}.{number:04d}"
+
+
+class Runs:
+    """Writes the runs of one topic and the orders to their workers. `run` is the one in force, empty before the first `begin`."""
+
+    def __init__(self, settings: KafkaSettings, contract_topic: str, names: Internal, topic: str, clock: Clock) -> None:
+        self._topic = topic
+        self._clock = clock
+        self._writer = TableWriter(settings, contract_topic, names.transactional(topic))
+        self._lock = threading.Lock()
+        self._jobs = 0
+        self._stale: list[str] = []
+        self.run = ""
+
+    def take_over(self, drains: Iterable[str]) -> None:
+        """Fence whoever wrote runs of this topic before. `drains`: those in the contract; the topic's are removed with the first run."""
+        self._writer.init()
+        mark = topic_mark(self._topic)
+        owners = [owner for owner in drains if owner.partition(".")[0].endswith(mark)]
+        with self._lock:
+            self._stale += [key for owner in owners for key in (drain_key(owner), lanes_key(owner))]
+
+    def begin(self, before: str) -> str:
+        """Put a run after `before` (the contract's) in force, and remove the orders to ended ones. Raises `Fenced`."""
+        run = next_run(self._topic, max(before, self.run))
+        with self._lock:
+            stale, self._stale = self._stale, []
+            self._writer.put_all([run_record(self._topic, run, self._now()), *((key, None) for key in stale)])
+            self.run, self._jobs = run, 0
+            self._stale += [drain_key(run), lanes_key(run)]
+        return run
+
+    def new_job(self) -> str:
+        """A name for the next job of the run in force."""
+        with self._lock:
+            self._jobs += 1
+            return job_name(self.run, self._jobs)
+
+    def drain(self, owner: str, reason: str) -> None:
+        """Ask the workers of a run or job to finish and stop."""
+        self._writer.put_all([drain_record(owner, self._now(), reason)])
+        if owner != self.run:
+            with self._lock:
+                self._stale.append(drain_key(owner))
+
+    def order(self, orders: LaneOrders) -> None:
+        """Give the live workers of the run in force their orders, in place of the last ones."""
+        self._writer.put_all([orders.record(self.run)])
+
+    def check(self, runs: Mapping[str, str]) -> None:
+        """Raise `Fenced` when the contract (`runs`: topic -> run) names a run of this topic that another driver began."""
+        known = runs.get(self._topic, "")
+        if self.run and known > self.run:
+            raise Fenced(
+                f"another driver serves it: run {known} followed ours, {self.run}",
+                subject=f"topic {self._topic}",
+                hint="Only one dispatcher may serve a topic: this one ends",
+            )
+
+    def close(self) -> None:
+        """Let go of the writer."""
+        self._writer.close()
+
+    def _now(self) -> int:
+        return int(self._clock.now() * 1000)

@@ -1,0 +1,159 @@
+"""What Spark makes of records: frames byte for byte, at once, and of which partition."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+
+from headrace.base.errors import Retriable
+from headrace.core.frame import Frame, parse_frame
+from headrace.kafka.admin import Admin
+from headrace.kafka.settings import KafkaSettings
+from headrace.spark.job import RangeJob
+from headrace.spark.live import LiveQuery
+from headrace.spark.session import SparkRuntime
+from headrace.spark.source import Source
+from tests.conftest import TopicFactory
+from tests.support.waiting import eventually
+
+Header = tuple[str, str | bytes | None]
+
+RECORDS: list[tuple[bytes | None, bytes | None, list[Header]]] = [
+    (b"key", b"value", [("ce_id", b"1"), ("ce_type", b"t")]),
+    (None, b"no key, no headers", []),
+    (b"", b"", [("empty", b"")]),
+    (b"no value", None, [("null", None)]),
+    (b"\xff\x00\xfe", b"\x00\xff" * 100, [("binary", b"\xff\xfe\x00"), ("näme", b"\xc3")]),
+    (b"many", b"x" * 70_000, [(f"h{number}", bytes([number])) for number in range(40)]),
+]
+
+
+def produce(kafka: KafkaSettings, topic: str, partition: int = 0) -> None:
+    producer = Producer(kafka.client(linger_ms=0))
+    for key, value, headers in RECORDS:
+        producer.produce(topic, value=value, key=key, headers=headers, partition=partition)
+    assert producer.flush(10) == 0
+
+
+def writer(folder: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A task that appends each frame it gets, in hexadecimal, to a file named after its task index, and gives one row at its end."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        path = folder / str(context.partitionId() if context else 0)
+        count = 0
+        with path.open("a", buffering=1) as out:
+            out.write("\n")
+            for batch in batches:
+                for value in batch.column(0).to_pylist():
+                    if value is not None:
+                        out.write(value.hex() + "\n")
+                        count += 1
+        yield pa.record_batch({"frame": pa.array([str(count).encode()], pa.binary())})
+
+    return task
+
+
+def read(folder: Path) -> dict[int, list[Frame]]:
+    return {
+        int(path.name): [parse_frame(bytes.fromhex(line)) for line in path.read_text().split()] for path in folder.iterdir()
+    }
+
+
+def flat(frames: dict[int, list[Frame]]) -> list[Frame]:
+    return [frame for some in frames.values() for frame in some]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "frames"
+    made.mkdir()
+    return made
+
+
+def assert_same(frames: list[Frame], partition: int) -> None:
+    assert [(frame.partition, frame.offset) for frame in frames] == [(partition, offset) for offset in range(len(RECORDS))]
+    for frame, (key, value, headers) in zip(frames, RECORDS, strict=True):
+        assert (frame.key, frame.value) == (key, value)
+        assert frame.headers == [(name.encode(), raw) for name, raw in headers]
+
+
+def test_a_live_query_hands_over_each_record_at_once_and_unchanged(
+    spark: SparkRuntime, kafka: KafkaSettings, topic: TopicFactory, folder: Path
+) -> None:
+    name = topic(partitions=5)
+    query = LiveQuery(spark.session, Source(name, kafka.spark()), spark.settings.work)
+    query.start(dict.fromkeys(range(5), 0), writer(folder), batch_seconds=600)
+    try:
+        eventually(lambda: len(list(folder.iterdir())) == 5, 120, "a worker for each partition")
+        partitions = eventually(query.partitions, 30, "the plan")
+        assert sorted(partitions) == list(range(5))
+        produce(kafka, name, partition=3)
+        eventually(lambda: len(flat(read(folder))) == len(RECORDS), 30, "the last record, without a successor")
+        assert_same(read(folder)[partitions.index(3)], 3)
+        assert query.active
+    finally:
+        query.stop()
+    assert query.failure == ""
+
+
+def test_a_job_reads_exactly_its_range_and_returns_the_rows_of_each_task(
+    spark: SparkRuntime, kafka: KafkaSettings, topic: TopicFactory, folder: Path
+) -> None:
+    name = topic(partitions=3)
+    for partition in (0, 2):
+        produce(kafka, name, partition)
+    session = spark.bulk_session(rows=1_000, max_bytes=1 << 20)
+    job = RangeJob(session, Source(name, kafka.spark()), "ranges", {0: (1, 3), 2: (0, 6)})
+    partitions = job.partitions()
+    assert sorted(partitions) == [0, 2]
+    ended = threading.Event()
+    job.start(writer(folder), ended.set)
+    assert ended.wait(120)
+    assert job.failure == ""
+    assert sorted(job.rows) == [b"2", b"6"]
+    found = read(folder)
+    assert [frame.offset for frame in found[partitions.index(0)]] == [1, 2]
+    assert_same(found[partitions.index(2)], 2)
+
+
+def test_a_job_over_records_that_are_gone_fails_and_says_so(
+    spark: SparkRuntime, kafka: KafkaSettings, admin: Admin, topic: TopicFactory, folder: Path
+) -> None:
+    name = topic()
+    produce(kafka, name)
+    job = RangeJob(spark.bulk_session(1_000, 1 << 20), Source(name, kafka.spark()), "beyond", {0: (50, 60)})
+    ended = threading.Event()
+    job.start(writer(folder), ended.set)
+    assert ended.wait(120)
+    assert job.failure
+
+
+def test_a_query_over_a_topic_that_does_not_exist_ends_with_the_reason(
+    spark: SparkRuntime, kafka: KafkaSettings, folder: Path
+) -> None:
+    query = LiveQuery(spark.session, Source("no-such-topic", kafka.spark()), spark.settings.work)
+    try:
+        query.start({0: 0}, writer(folder), batch_seconds=600)
+    except Retriable:
+        return
+    eventually(lambda: not query.active, 60, "the failure")
+    assert query.failure
+    query.stop()
+
+
+def test_the_checkpoint_is_thrown_away(spark: SparkRuntime, kafka: KafkaSettings, topic: TopicFactory, folder: Path) -> None:
+    query = LiveQuery(spark.session, Source(topic(), kafka.spark()), spark.settings.work)
+    query.start({0: 0}, writer(folder), batch_seconds=600)
+    eventually(query.partitions, 60, "the plan")
+    checkpoints = spark.settings.work / "checkpoints"
+    assert list(checkpoints.iterdir())
+    query.stop()
+    assert not list(checkpoints.iterdir())

@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.control.model import KafkaRef, ObjectKey
 from headrace.core.resources.features import Features
+from headrace.core.resources.kinds import Kind
 
 _WEEK_MS = 7 * 24 * 3600 * 1000
 
@@ -24,6 +25,7 @@ class Settings:
     used if it exists. `system_namespace`: where defaults of the installation live. `reconciled`: the kinds (`group/Kind`) that are
     ours; beside Knative's core, Channel, Subscription and EventPolicy are not. `broker_classes`: values of the class annotation that
     are ours. `own_accounts`: make a ServiceAccount per Trigger and Subscription when authentication is on (Kubernetes).
+    `host_addresses`: a channel's address is its host name, not a path.
     `lease_s`: a process silent for longer is gone. `give_up_s`: how long after its deletion an object waits for an unreachable Kafka
     before it is forgotten without its topic or group.
     """
@@ -53,5 +55,10 @@ class Settings:
     broker_classes: frozenset[str] = frozenset({"Kafka", "kafka"})
     features: Features = field(default_factory=Features)
     own_accounts: bool = False
+    host_addresses: bool = False
     lease_s: float = 3.0
     give_up_s: float = 600.0
+
+    def is_reconciled(self, kind: type[Kind]) -> bool:
+        """Whether this home takes care of objects of that kind."""
+        return f"{kind.GROUP}/{kind.KIND}" in self.reconciled

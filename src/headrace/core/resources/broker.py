@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Self
 
-from headrace.core.resources.annotations import BROKER_CLASS
+from headrace.core.resources.annotations import BROKER_CLASS, EXTERNAL_TOPIC
 from headrace.core.resources.base import Json, Model
 from headrace.core.resources.duck import AddressStatus, DeliverySpec, KReference, default_namespaces
 from headrace.core.resources.invalid import FieldError, at, changed, invalid_value, missing
@@ -73,10 +73,11 @@ class Broker(Kind):
             yield from self.spec.delivery.check(("spec", "delivery"), rules.features)
 
     def check_update(self, old: Self, rules: Rules) -> Iterator[FieldError]:
-        """Class and configuration stay."""
-        if old.broker_class != self.broker_class:
-            before, after = ({BROKER_CLASS: broker.broker_class} for broker in (old, self))
-            yield changed("annotations", "annotations", before, after)
+        """Class, configuration and topic stay: another topic would part the Triggers from what they have not delivered yet."""
+        for name in (BROKER_CLASS, EXTERNAL_TOPIC):
+            before, after = old.annotations.get(name), self.annotations.get(name)
+            if before != after:
+                yield changed("annotations", "annotations", {name: before}, {name: after})
         yield from immutable("spec", _fixed(old.spec), _fixed(self.spec))
 
 

@@ -35,7 +35,7 @@ def _inline(node: Json, defs: Json, inside: tuple[str, ...]) -> Json:
             return {"type": "object", **_described(node, defs[name]), _OPEN: True}
         target = defs[name]
         return _inline({**target, **_described(node, target), **_own(node)}, defs, (*inside, name))
-    out = {key: node[key] for key in _KEPT if key in node and node[key] is not None}
+    out = {key: node[key] for key in _KEPT if node.get(key) not in (None, "", {})}
     if "const" in node:
         out["enum"] = [node["const"]]
     if "properties" in node:
@@ -51,7 +51,7 @@ def _inline(node: Json, defs: Json, inside: tuple[str, ...]) -> Json:
 
 
 def _own(node: Json) -> Json:
-    return {key: node[key] for key in ("description", "default") if node.get(key) not in (None, {})}
+    return {key: node[key] for key in ("description", "default") if node.get(key) not in (None, "", {})}
 
 
 def _described(node: Json, target: Json) -> dict[str, Any]:

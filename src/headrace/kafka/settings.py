@@ -42,8 +42,11 @@ class KafkaSettings:
                 )
 
     def client(self, **overrides: Any) -> dict[str, Any]:
-        """Configuration for a librdkafka client; `overrides` are added, names with `_` or `.` (`group_id`, `**{"group.id": ...}`)."""
-        return self._librdkafka() | {name.replace("_", "."): value for name, value in overrides.items()}
+        """Configuration for a librdkafka client.
+
+        `overrides` are added; their names are the library's (`**{"group.id": ...}`) or written with `_` for each dot (`group_id`).
+        """
+        return self._librdkafka() | {_librdkafka_name(name): value for name, value in overrides.items()}
 
     def spark(self) -> dict[str, str]:
         """Options for Spark's Kafka source and sink, each with the prefix `kafka.`."""
@@ -86,6 +89,11 @@ class KafkaSettings:
         if auth.user_key:
             conf |= {"ssl.certificate.pem": auth.user_crt, "ssl.key.pem": auth.user_key}
         return conf
+
+
+def _librdkafka_name(name: str) -> str:
+    """Callbacks, and one setting, are spelt with underscores."""
+    return name if name == "log_level" or name.endswith("_cb") else name.replace("_", ".")
 
 
 def _token_source(auth: Auth) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""How to run Kafka's Java programs: the command line of a server, the formatting of its storage, any of its tools."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.base.errors import Terminal
+from headrace.kafka.jars import Progress, kafka_classpath
+from headrace.kafka.java import JavaHome
+
+SERVER = "kafka.Kafka"
+STORAGE_TOOL = "kafka.tools.StorageTool"
+_JVM = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+
+
+class Command(NamedTuple):
+    """A command line and the environment it needs."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRuntime:
+    """A Java and the jars of Kafka."""
+
+    java: JavaHome
+    classpath: tuple[Path, ...]
+
+    @classmethod
+    def ready(cls, java: JavaHome, progress: Progress | None = None, cache: Path | None = None) -> KafkaRuntime:
+        """The runtime, its jars fetched first if need be (errors: `kafka.jars.fetch`)."""
+        return cls(java, tuple(kafka_classpath(progress, cache=cache, java=java)))
+
+    def command(
+        self,
+        main: str,
+        arguments: Sequence[str] = (),
+        *,
+        heap_mb: int = 256,
+        log4j: Path | None = None,
+        options: Sequence[str] = (),
+    ) -> Command:
+        """The command that runs the Java class `main`. Without `log4j` its log goes nowhere but errors to standard error."""
+        logging = [f"-Dlog4j2.configurationFile={log4j}"] if log4j else ["-Dlog4j2.level=ERROR"]
+        argv = [str(self.java.java), f"-Xmx{heap_mb}m", *_JVM, *logging, *options, "-cp", self._joined, main, *arguments]
+        # Options from outside would be printed to standard error, or break what is asked for here.
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+        }
+        return Command(tuple(argv), env | {"JAVA_HOME": str(self.java.path)})
+
+    def format_storage(self, properties: Path, cluster_id: str, arguments: Sequence[str] = ()) -> None:
+        """Format the log folder that a `server.properties` names, for `cluster_id`. Raises `Terminal` with the tool's own words."""
+        command = self.command(STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(properties), *arguments])
+        done = subprocess.run(command.argv, env=dict(command.env), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            words = " ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-3:])
+            raise Terminal(f"could not format the storage: {words}", subject=f"Kafka's storage of {properties}")
+
+    @property
+    def _joined(self) -> str:
+        return os.pathsep.join(map(str, self.classpath))

@@ -14,7 +14,7 @@ from headrace.control.config import ConfigError, TopicSettings, read_config
 from headrace.control.delivery import audience_of, dead_letter_target, egress_config, nearest, target_status
 from headrace.control.ingress import TopicView, base_resource
 from headrace.control.lanes import Lane, LaneRecord, Placed
-from headrace.control.model import Action, AddFinalizer, DeleteGroup, DropPositions
+from headrace.control.model import Action, AddFinalizer, DeleteGroup, DropPositions, ObjectKey
 from headrace.control.naming import Owners, audience, channel_host
 from headrace.control.policies import policies_for
 from headrace.control.resolve import Target
@@ -184,7 +184,9 @@ def _subscriber(world: World, one: _Entry, topic: TopicView, shared: Shared) -> 
     uid, options = one.entry.uid, one.options
     created = one.subscription.metadata.creation_timestamp if one.subscription is not None else None
     group = one.record.group if one.record is not None else _group(one, shared.groups)
-    lane = Lane(uid, key_of(one.channel), topic.key, group, options, created, has_finalizer(one.channel))
+    lane = Lane(
+        uid, _subscription_key(one.channel, uid, one.entry.name), topic.key, group, options, created, has_finalizer(one.channel)
+    )
     placed = lanes.place(world, lane, one.record, topic.topic_id, topic.partitions)
     resolved = _wanted(world, one, placed, lane)
     if isinstance(resolved, Verdict):
@@ -280,14 +282,20 @@ def _subscribers_verdict(channel: KafkaChannel, statuses: list[Json]) -> Verdict
 def _removed(world: World, channel: KafkaChannel, uid: str, record: LaneRecord) -> LaneRecord | None:
     """One step of the way out of a lane that has no entry any more; None: it is gone."""
     record = record if record.removed_at else replace(record, removed_at=world.now)
-    way = lanes.remove(world, uid, key_of(channel), record, world.now - record.removed_at)
+    owner = _subscription_key(channel, uid, None)
+    way = lanes.remove(world, uid, owner, record, world.now - record.removed_at)
     if isinstance(way, str):
         return record
     if not world.observed.positions.get(uid):
         return None
     actions, _ = way
-    world.step(key_of(channel), *actions)
+    world.step(owner, *actions)
     return record
+
+
+def _subscription_key(channel: KafkaChannel, uid: str, name: str | None) -> ObjectKey:
+    """Under which steps for one lane run, so that those of many lanes run side by side."""
+    return ObjectKey(Subscription.GROUP, Subscription.KIND, channel.metadata.namespace or "", name or uid)
 
 
 def _lanes_removed(world: World, records: dict[str, LaneRecord]) -> tuple[Action, ...]:

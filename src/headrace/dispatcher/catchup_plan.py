@@ -1,0 +1,114 @@
+"""What a catch-up job should read. Pure: where lanes wait and how fast jobs are, in; ranges and lanes, out.
+
+Per partition the lane that was served longest ago gives the range: from its position, as many events as a job is good for, at
+most to the end of the log. Every lane that waits within that range takes part. A lane that did not get through its last range
+(its subscriber is slow or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait for
+it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+Place = tuple[str, int]
+"""Lane uid and partition: what a job serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A lane that no live worker serves. `served`: when (monotonic seconds) its last job ended; 0 for never."""
+
+    uid: str
+    partition: int
+    position: int
+    served: float = 0.0
+
+    @property
+    def place(self) -> Place:
+        return self.uid, self.partition
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """Ranges per partition (first offset, offset after the last), the lanes of each, and the partitions read to the end of the log."""
+
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    places: frozenset[Place] = frozenset()
+    last: frozenset[int] = frozenset()
+
+
+def plan_job(waiting: Iterable[Waiting], ends: Mapping[int, int], size: int, slots: int) -> JobPlan | None:
+    """The next job over at most `slots` partitions of at most `size` events each; None when nobody waits for anything.
+
+    A lane at the end of its partition waits for nothing: it can be handed back as it is (`at_end`).
+    """
+    by_partition: dict[int, list[Waiting]] = defaultdict(list)
+    for one in waiting:
+        if one.position < ends.get(one.partition, 0):
+            by_partition[one.partition].append(one)
+    bases = {partition: min(some, key=lambda one: (one.served, one.position)) for partition, some in by_partition.items()}
+    chosen = sorted(bases, key=lambda partition: (bases[partition].served, partition))[:slots]
+    if not chosen:
+        return None
+    ranges: dict[int, tuple[int, int]] = {}
+    places: set[Place] = set()
+    for partition in chosen:
+        start = bases[partition].position
+        end = min(start + size, ends[partition])
+        ranges[partition] = start, end
+        places |= {one.place for one in by_partition[partition] if start <= one.position < end}
+    return JobPlan(ranges, frozenset(places), frozenset(p for p in chosen if ranges[p][1] == ends[p]))
+
+
+def at_end(waiting: Iterable[Waiting], ends: Mapping[int, int]) -> list[Waiting]:
+    """Lanes that miss nothing: they can be handed back without a job."""
+    return [one for one in waiting if one.position >= ends.get(one.partition, 0)]
+
+
+class Pace:
+    """How many events per partition make a job of about `seconds`, learnt from the jobs before."""
+
+    def __init__(self, seconds: float, least: int = 500, most: int = 50_000, guess: float = 2_000.0) -> None:
+        self._seconds = seconds
+        self._least = least
+        self._most = most
+        self.rate = guess
+        """Events per second and partition."""
+
+    @property
+    def size(self) -> int:
+        """Events of a partition's range."""
+        return max(self._least, min(self._most, int(self.rate * self._seconds)))
+
+    def note(self, events: int, seconds: float) -> None:
+        """A job's slowest partition got through `events` in `seconds`. Jobs have a fixed cost: a short one is no reason for a great fall."""
+        if events > 0 and seconds > 0:
+            seen = max(events / seconds, self.rate / 4)
+            self.rate += (min(seen, self.rate * 4) - self.rate) / 2
+
+
+class Patience:
+    """Which places are stuck, and when each may be tried again: after 1, 2, 4 ... `longest` seconds."""
+
+    def __init__(self, longest: float = 30.0) -> None:
+        self._longest = longest
+        self._stuck: dict[Place, tuple[float, float]] = {}
+
+    def is_stuck(self, place: Place) -> bool:
+        """Whether its last job left it short of the range's end."""
+        return place in self._stuck
+
+    def may_try(self, place: Place, now: float) -> bool:
+        """Whether a stuck place has waited long enough."""
+        return place not in self._stuck or self._stuck[place][1] <= now
+
+    def got_through(self, place: Place) -> None:
+        """It reached the end of its range, or is served live again."""
+        self._stuck.pop(place, None)
+
+    def got_stuck(self, place: Place, now: float) -> None:
+        """It did not."""
+        wait = min(self._stuck[place][0] * 2, self._longest) if place in self._stuck else 1.0
+        self._stuck[place] = wait, now + wait

@@ -1,0 +1,101 @@
+"""What catch-up jobs read: exactly what is missing, shared where ranges overlap, fair, and not held up by who is stuck."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Waiting, at_end, plan_job
+
+ENDS = {0: 1_000, 1: 500}
+
+
+def test_a_job_reads_exactly_what_its_lane_misses() -> None:
+    plan = plan_job([Waiting("a", 0, 700), Waiting("a", 1, 490)], ENDS, size=10_000, slots=8)
+    assert plan == JobPlan({0: (700, 1_000), 1: (490, 500)}, frozenset({("a", 0), ("a", 1)}), frozenset({0, 1}))
+
+
+def test_a_long_range_is_cut_to_the_size_of_a_job() -> None:
+    plan = plan_job([Waiting("a", 0, 100)], ENDS, size=50, slots=8)
+    assert plan == JobPlan({0: (100, 150)}, frozenset({("a", 0)}), frozenset())
+
+
+def test_lanes_within_the_range_share_the_read() -> None:
+    lanes = [Waiting("a", 0, 100), Waiting("b", 0, 149), Waiting("c", 0, 150)]
+    plan = plan_job(lanes, ENDS, size=50, slots=8)
+    assert plan is not None
+    assert plan.places == {("a", 0), ("b", 0)}
+
+
+def test_the_lane_that_was_served_longest_ago_comes_first() -> None:
+    lanes = [Waiting("far", 0, 0, served=9.0), Waiting("near", 0, 900, served=3.0)]
+    plan = plan_job(lanes, ENDS, size=50, slots=8)
+    assert plan is not None
+    assert plan.ranges == {0: (900, 950)}
+
+
+def test_no_more_partitions_than_slots() -> None:
+    ends = dict.fromkeys(range(10), 100)
+    lanes = [Waiting("a", partition, 0, served=float(partition)) for partition in range(10)]
+    plan = plan_job(lanes, ends, size=50, slots=3)
+    assert plan is not None
+    assert set(plan.ranges) == {0, 1, 2}
+
+
+def test_who_misses_nothing_needs_no_job() -> None:
+    lanes = [Waiting("a", 0, 1_000), Waiting("a", 1, 500)]
+    assert plan_job(lanes, ENDS, size=50, slots=8) is None
+    assert at_end(lanes, ENDS) == lanes
+
+
+@given(
+    lanes=st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 2), st.integers(0, 120), st.floats(0, 5)), max_size=12),
+    size=st.integers(1, 60),
+    slots=st.integers(1, 3),
+)
+def test_repeated_jobs_bring_every_lane_to_the_end(lanes: list[tuple[str, int, int, float]], size: int, slots: int) -> None:
+    ends = {0: 100, 1: 60, 2: 0}
+    at = {(uid, partition): (position, served) for uid, partition, position, served in lanes}
+    clock = 10.0
+    for _ in range(1_000):
+        waiting = [Waiting(uid, partition, position, served) for (uid, partition), (position, served) in at.items()]
+        plan = plan_job(waiting, ends, size, slots)
+        if plan is None:
+            break
+        clock += 1.0
+        assert plan.places
+        assert len(plan.ranges) <= slots
+        for uid, partition in plan.places:
+            start, end = plan.ranges[partition]
+            assert start <= at[uid, partition][0] < end <= ends[partition]
+            assert end - start <= size
+            at[uid, partition] = end, clock
+    assert all(position >= ends[partition] for (_, partition), (position, _) in at.items())
+
+
+def test_the_size_follows_what_jobs_get_through() -> None:
+    pace = Pace(seconds=3.0, guess=1_000.0)
+    assert pace.size == 3_000
+    for _ in range(20):
+        pace.note(events=30_000, seconds=3.0)
+    assert 29_000 < pace.size <= 30_000
+    for _ in range(40):
+        pace.note(events=10, seconds=3.0)
+    assert pace.size == 500
+
+
+def test_a_stuck_lane_is_tried_less_and_less_often_until_it_gets_through() -> None:
+    patience = Patience(longest=8.0)
+    place = ("a", 0)
+    assert patience.may_try(place, 0.0)
+    waits = []
+    now = 0.0
+    for _ in range(6):
+        patience.got_stuck(place, now)
+        wait = next(step / 10 for step in range(1_000) if patience.may_try(place, now + step / 10))
+        waits.append(round(wait))
+        now += wait
+    assert waits == [1, 2, 4, 8, 8, 8]
+    patience.got_through(place)
+    assert not patience.is_stuck(place)
+    assert patience.may_try(place, now)

@@ -12,7 +12,22 @@ from headrace import __version__
 from headrace.base.errors import HeadraceError
 from headrace.cli.output import error_console
 
-COMMANDS: dict[str, tuple[str, str, str]] = {}
+_RUN, _OBJECTS, _EVENTS = "Run", "Objects", "Events"
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "up": ("headrace.cli.up", "up", _RUN),
+    "demo": ("headrace.cli.demo", "demo", _RUN),
+    "controller": ("headrace.cli.processes", "controller", _RUN),
+    "receiver": ("headrace.cli.processes", "receiver", _RUN),
+    "dispatcher": ("headrace.cli.processes", "dispatcher", _RUN),
+    "config": ("headrace.cli.configuration", "config", _RUN),
+    "apply": ("headrace.cli.resources", "apply", _OBJECTS),
+    "get": ("headrace.cli.resources", "get", _OBJECTS),
+    "describe": ("headrace.cli.resources", "describe", _OBJECTS),
+    "delete": ("headrace.cli.resources", "delete", _OBJECTS),
+    "send": ("headrace.cli.events", "send", _EVENTS),
+    "sink": ("headrace.cli.events", "sink", _EVENTS),
+    "tail": ("headrace.cli.events", "tail", _EVENTS),
+}
 """Name of a command -> (module, function, panel of the help page); modules are imported when their command is used."""
 
 GROUPS: dict[str, tuple[str, str, str]] = {}

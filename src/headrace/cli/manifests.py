@@ -109,7 +109,9 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             if isinstance(key_node, yaml.ScalarNode):
                 if key_node.value in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"the key {key_node.value} is there twice", key_node.start_mark)
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key_node.value} is there twice", key_node.start_mark
+                    )
                 seen.add(key_node.value)
         return super().construct_mapping(node, deep)
 

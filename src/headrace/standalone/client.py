@@ -38,6 +38,8 @@ class ResourceType:
     kind: str
     singular: str
     short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    has_status: bool = True
 
     @property
     def api_version(self) -> str:
@@ -76,9 +78,7 @@ class Client:
         found = [self.request("GET", "/api/v1")]
         for group in self.request("GET", "/apis")["groups"]:
             found += [self.request("GET", f"/apis/{version['groupVersion']}") for version in group["versions"]]
-        return [
-            _type(listing["groupVersion"], raw) for listing in found for raw in listing["resources"] if "/" not in raw["name"]
-        ]
+        return [kind for listing in found for kind in _types(listing)]
 
     def get(self, kind: ResourceType, namespace: str, name: str) -> Json:
         return self.request("GET", kind.path(namespace, name))
@@ -189,16 +189,21 @@ def _refused(response: httpx.Response) -> HeadraceError:
         )
 
 
-def _type(group_version: str, raw: Mapping[str, Any]) -> ResourceType:
-    group, slash, version = group_version.rpartition("/")
-    return ResourceType(
-        group=group if slash else "",
-        version=version,
-        plural=raw["name"],
-        kind=raw["kind"],
-        singular=raw["singularName"],
-        short_names=tuple(raw.get("shortNames", ())),
-    )
+def _types(listing: Mapping[str, Any]) -> Iterator[ResourceType]:
+    group, slash, version = listing["groupVersion"].rpartition("/")
+    names = {raw["name"] for raw in listing["resources"]}
+    for raw in listing["resources"]:
+        if "/" not in raw["name"]:
+            yield ResourceType(
+                group=group if slash else "",
+                version=version,
+                plural=raw["name"],
+                kind=raw["kind"],
+                singular=raw["singularName"],
+                short_names=tuple(raw.get("shortNames", ())),
+                categories=tuple(raw.get("categories", ())),
+                has_status=f"{raw['name']}/status" in names,
+            )
 
 
 def _dry(wanted: bool) -> dict[str, str]:

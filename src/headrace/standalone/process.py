@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.base.clock import Deadline
@@ -25,10 +25,10 @@ _POLL = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to run: the arguments, and what to add to this process's environment."""
+    """What to run: the arguments, and the whole environment (None: that of this process)."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] | None = None
 
 
 class Child:
@@ -45,7 +45,7 @@ class Child:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, **launch.env},
+                    env=None if launch.env is None else dict(launch.env),
                     start_new_session=True,
                 )
         except OSError as error:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from headrace.base.clock import Clock, Deadline, SystemClock
-from headrace.base.errors import Terminal
+from headrace.base.errors import HeadraceError, Terminal
 from headrace.base.log import get_logger
 from headrace.standalone.process import Child, Launch, describe_exit, last_lines, start_ticks
 from headrace.standalone.restarts import MAX_DEATHS, WINDOW, Restarts
@@ -139,9 +139,13 @@ class Supervisor:
         return status.state is State.RESTARTING and self._clock.monotonic() >= self._due[part.name]
 
     def _start(self, part: Part) -> None:
-        child = Child(part.launch(), part.log_path)
-        self._children[part.name] = child
         self._born[part.name] = self._clock.monotonic()
+        try:
+            child = Child(part.launch(), part.log_path)
+        except HeadraceError as error:
+            self._died(part, f"could not start: {error}")
+            return
+        self._children[part.name] = child
         self._probes[part.name] = _Probe(part)
         status = self.status[part.name]
         status.pid, status.started = child.pid, start_ticks(child.pid)
@@ -150,10 +154,12 @@ class Supervisor:
     def _dead(self, part: Part, exit_status: int) -> None:
         self._children.pop(part.name).kill_session()
         self._end_probe(part.name)
+        self._died(part, describe_exit(exit_status))
+
+    def _died(self, part: Part, how: str) -> None:
         status, now = self.status[part.name], self._clock.monotonic()
         status.pid, status.started = 0, ""
         delay = status.restarts.died(now, self._born[part.name])
-        how = describe_exit(exit_status)
         log.warning("Part died", part=part.name, how=how, deaths=status.restarts.total)
         if delay is None:
             self._set(part.name, State.FAILED, how)

@@ -1,0 +1,174 @@
+"""`controller`, `receiver`, `dispatcher`: one process each, for those who run them apart (and for `headrace up`)."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.settings import (
+    AuthOption,
+    BootstrapOption,
+    ConfigOption,
+    InstanceOption,
+    LogFormatOption,
+    LogLevelOption,
+    kafka_settings,
+    loaded,
+)
+
+if TYPE_CHECKING:
+    from headrace.base.config import Settings
+
+PortOption = Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")]
+HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.")]
+OpsPortOption = Annotated[
+    int | None, typer.Option("--ops-port", min=0, max=65535, help="Port of metrics and health; 0: any free one.")
+]
+ContractOption = Annotated[
+    str,
+    typer.Option("--contract", metavar="kafka:TOPIC|file:PATH", help="Where the contract is (default: the instance's topic)."),
+]
+
+
+def controller(
+    port: PortOption = None,
+    ops_port: OpsPortOption = None,
+    address_url: Annotated[str | None, typer.Option("--address-url", help="What `status.address.url` starts with.")] = None,
+    bootstrap_servers: BootstrapOption = None,
+    kafka_auth: AuthOption = None,
+    instance: InstanceOption = None,
+    config: ConfigOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+) -> None:
+    """Run a controller: the store, its REST API, the control loop."""
+    own = {"controller.port": port, "controller.ops_port": ops_port, "controller.address_url": address_url}
+    settings = _begin(config, own, bootstrap_servers, kafka_auth, instance, log_format, log_level)
+    from headrace.standalone.controller import Controller, ControllerConfig
+    from headrace.standalone.home import home_rules, home_settings
+
+    kafka = kafka_settings(settings)
+    wanted = ControllerConfig(
+        kafka,
+        home_settings(settings, kafka.bootstrap_servers),
+        home_rules(),
+        port=settings.controller.port,
+        ops_port=settings.controller.ops_port,
+    )
+    Controller(wanted).run(_until_signal())
+
+
+def dispatcher(
+    contract: ContractOption = "",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="KIND/NS/NAME", help="Serve only these Brokers and channels; repeatable."),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", help="Spark master: local, local[N] or the address of a cluster.")
+    ] = None,
+    batch_interval: Annotated[
+        str | None, typer.Option("--batch-interval", metavar="'500 ms'", help="Micro-batches instead of Real-Time Mode.")
+    ] = None,
+    java: Annotated[str | None, typer.Option("--java", metavar="auto|bundled|PATH", help="Java for Spark.")] = None,
+    ops_port: OpsPortOption = None,
+    data_dir: Annotated[str | None, typer.Option("--data-dir", help="Where Spark's files and log go.")] = None,
+    bootstrap_servers: BootstrapOption = None,
+    kafka_auth: AuthOption = None,
+    instance: InstanceOption = None,
+    config: ConfigOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+) -> None:
+    """Run a dispatcher: the Spark pipeline that delivers events to subscribers."""
+    own = {
+        "dispatcher.master": master,
+        "dispatcher.batch_interval": batch_interval,
+        "dispatcher.ops_port": ops_port,
+        "kafka.java": java,
+        "data_dir": data_dir,
+    }
+    settings = _begin(config, own, bootstrap_servers, kafka_auth, instance, log_format, log_level)
+    from headrace.cli.wiring import dispatcher_config
+    from headrace.dispatcher.driver import run
+    from headrace.standalone.secrets import StoredSecrets
+
+    kafka = kafka_settings(settings)
+    secrets = StoredSecrets(kafka, settings.instance)
+    run(dispatcher_config(settings, kafka, contract, only or [], secrets), _until_signal())
+
+
+def receiver(
+    contract: ContractOption = "",
+    port: PortOption = None,
+    host: HostOption = None,
+    ops_port: OpsPortOption = None,
+    tls_cert: Annotated[
+        str | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate chain (PEM): speak TLS.")
+    ] = None,
+    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Private key (PEM).")] = None,
+    bootstrap_servers: BootstrapOption = None,
+    kafka_auth: AuthOption = None,
+    instance: InstanceOption = None,
+    config: ConfigOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+) -> None:
+    """Run a receiver: takes CloudEvents over HTTP, answers 202 once Kafka has them."""
+    own = {
+        "receiver.port": port,
+        "receiver.host": host,
+        "receiver.ops_port": ops_port,
+        "receiver.tls_cert": tls_cert,
+        "receiver.tls_key": tls_key,
+    }
+    settings = _begin(config, own, bootstrap_servers, kafka_auth, instance, log_format, log_level)
+    from headrace.cli.wiring import receiver_config
+    from headrace.receiver import run
+    from headrace.standalone.secrets import StoredSecrets
+
+    kafka = kafka_settings(settings)
+    run(receiver_config(settings, kafka, contract), _until_signal(), StoredSecrets(kafka, settings.instance))
+
+
+def _begin(
+    config: Path | None,
+    own: dict[str, Any],
+    bootstrap_servers: str | None,
+    kafka_auth: str | None,
+    instance: str | None,
+    log_format: str | None,
+    log_level: str | None,
+) -> Settings:
+    """The settings in force, with logging as they say."""
+    from headrace.base import log
+
+    shared = {
+        "kafka.bootstrap_servers": bootstrap_servers,
+        "kafka.auth": kafka_auth,
+        "instance": instance,
+        "logs.format": log_format,
+        "logs.level": log_level,
+    }
+    settings = loaded(config, own | shared).settings
+    log.configure(json_format=settings.logs.format == "json", level=settings.logs.level)
+    return settings
+
+
+def _until_signal() -> threading.Event:
+    """An event that SIGINT or SIGTERM sets; a second one ends the process at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: object) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    return stop

@@ -83,7 +83,7 @@ class Pace:
         return max(self._least, min(self._most, int(self.rate * self._seconds)))
 
     def note(self, events: int, seconds: float) -> None:
-        """A job's slowest partition got through `events` in `seconds`. Jobs have a fixed cost: a short one is no reason for a great fall."""
+        """A job's slowest partition did `events` in `seconds`. Jobs have a fixed cost: a short one is no reason for a great fall."""
         if events > 0 and seconds > 0:
             seen = max(events / seconds, self.rate / 4)
             self.rate += (min(seen, self.rate * 4) - self.rate) / 2

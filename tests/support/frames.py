@@ -24,12 +24,18 @@ def frame(
 
 
 def event_frame(
-    partition: int, offset: int, *, key: bytes | None = None, data: bytes | None = b"{}", **attributes: str
+    partition: int,
+    offset: int,
+    *,
+    timestamp: int = 1_700_000_000_000,
+    key: bytes | None = None,
+    data: bytes | None = b"{}",
+    **attributes: str,
 ) -> bytes:
     """A CloudEvent in binary mode; `attributes` are added to (or replace) plain ones, `datacontenttype` included."""
     merged = {"specversion": "1.0", "id": str(offset), "source": "/test", "type": "test.event", **attributes}
     headers = [("content-type" if name == "datacontenttype" else f"ce_{name}", text.encode()) for name, text in merged.items()]
-    return frame(partition, offset, key=key, headers=headers, value=data)
+    return frame(partition, offset, timestamp=timestamp, key=key, headers=headers, value=data)
 
 
 def _sized(value: bytes | None) -> bytes:

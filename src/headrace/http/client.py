@@ -2,7 +2,7 @@
 
     client.start(exchange)            hand a request over; returns at once
     for exchange in client.poll():    let libcurl work; what has ended comes back, with its outcome inside
-    client.wait(seconds, inbox)       sleep until a socket is ready, the time is over, or `wake` is called (from any thread)
+    client.wait(seconds, unless)      sleep until a socket is ready, the time is over, or `wake` is called (from any thread)
 
 Handles and connections are reused. Redirects are not followed, no proxy is taken from the environment, and no response is read without
 bound. All methods but `wake` belong to one thread.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -231,11 +231,11 @@ class Client:
             if not queued:
                 return ended
 
-    def wait(self, seconds: float, inbox: Sized = ()) -> None:
-        """Sleep for at most `seconds`; not at all when `inbox` holds something, or something has ended already."""
+    def wait(self, seconds: float, unless: Callable[[], object] = bool) -> None:
+        """Sleep for at most `seconds`; not at all when `unless` says that there is something to do, or an exchange has ended."""
         self._sleeping = True
         try:
-            if len(inbox) or self._ended:
+            if self._ended or unless():
                 return
             if self.active:
                 readable, writable, failed = self._multi.fdset()
@@ -254,7 +254,7 @@ class Client:
             self._sleeping = False
 
     def wake(self) -> None:
-        """End a `wait` (from any thread). Put what there is to do into the inbox first."""
+        """End a `wait` (from any thread). Make `unless` true first."""
         if self._sleeping:
             os.eventfd_write(self._wakeup, 1)
 

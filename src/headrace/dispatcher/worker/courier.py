@@ -1,0 +1,294 @@
+"""Takes deliveries where they have to go: to the subscriber, with its reply, to the dead letter sink. The rules are in `core.delivery`.
+
+SUBSCRIBER --2xx, no event back--------------------------------------------> delivered
+    |  ^   --2xx with an event--> REPLY_TOPIC --Kafka has it---------------> delivered
+    |  |                            | not stored: the whole delivery again
+    |  |                          REPLY_URL --2xx--------------------------> delivered
+    |  |                            | failed: the reply again (its own retries)
+    |  +-- retryable, attempts left: after the backoff
+    +----- refused, or no attempt left, here or at the reply URL
+              |
+          DEAD_LETTER --2xx------------------------------------------------> dead-lettered
+              |  retryable, attempts left: again after the backoff
+              +-- no sink, refused, or no attempt left --------------------> dropped (counted and logged)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.base.clock import Clock
+from headrace.base.log import get_logger
+from headrace.core.delivery import (
+    ERROR_DATA_BYTES,
+    FailedDelivery,
+    Verdict,
+    dead_letter_extensions,
+    judge,
+    next_hop,
+)
+from headrace.core.events.http import attribute_line, decode_response, encode_binary, encode_structured
+from headrace.core.events.model import Event, InvalidEvent
+from headrace.dispatcher.worker.delivery import Delivery, Ending, Stage
+from headrace.dispatcher.worker.gate import Gate
+from headrace.dispatcher.worker.record import without
+from headrace.dispatcher.worker.subscription import ReplyTo, Target
+from headrace.dispatcher.worker.timers import Timers
+from headrace.http.client import BodyLimits, Client, Exchange
+
+log = get_logger(__name__)
+
+_NO_REPLY = BodyLimits(keep=ERROR_DATA_BYTES, read=64 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a courier works with. `publish(event, on_written)` stores a reply; `ended(delivery, how)` is told when a delivery is over;
+    `retry_later` is told when one waits, and gets it back from `timers` when its time has come."""
+
+    client: Client
+    timers: Timers[Delivery]
+    gate: Gate[Delivery]
+    clock: Clock
+    publish: Callable[[Event, Delivery], None]
+    ended: Callable[[Delivery, Ending], None]
+    waits: Callable[[Delivery], None]
+    response_bytes: int
+    hop_limit: int
+
+
+class Courier:
+    """See the module. All calls belong to the engine's thread."""
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self._client = outside.client
+        self._gate = outside.gate
+        self._clock = outside.clock
+        self._reply_limits = BodyLimits(keep=outside.response_bytes, read=outside.response_bytes)
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def send(self, delivery: Delivery) -> None:
+        """Make the next attempt of a delivery that its lane has in flight, as soon as its destination has room."""
+        subscription = delivery.lane.subscription
+        if delivery.stage is Stage.SUBSCRIBER and delivery.attempts > subscription.policy.retry:
+            # Attempts of an earlier run, or of a policy that allowed more: they are used up.
+            self._to_dead_letter(delivery, FailedDelivery(subscription.subscriber.url, reason="no attempt left"))
+            return
+        delivery.host = self._target(delivery).host
+        if self._gate.enter(delivery.host, delivery):
+            self._start(delivery)
+
+    def _start(self, delivery: Delivery) -> None:
+        subscription = delivery.lane.subscription
+        record = delivery.record
+        stage = delivery.stage
+        limits = self._limits_without_reply
+        if stage is Stage.SUBSCRIBER:
+            if subscription.structured:
+                lines, body = encode_structured(record.event())
+                lines = lines + subscription.lines
+            else:
+                lines, body = record.lines + subscription.lines, record.body
+            if subscription.reply_to is not ReplyTo.NOBODY:
+                limits = self._limits_with_reply
+        elif stage is Stage.DEAD_LETTER:
+            lines, body = self._dead_letter(delivery)
+        else:
+            assert delivery.reply is not None
+            lines, body = encode_structured(delivery.reply) if subscription.structured else encode_binary(delivery.reply)
+            lines = lines + subscription.other_lines
+        target = self._target(delivery)
+        exchange = Exchange(target.url, lines, body, subscription.timeout_ms, limits, delivery, target.ca_file)
+        delivery.exchange = exchange
+        self._client.start(exchange)
+
+    def _target(self, delivery: Delivery) -> Target:
+        subscription = delivery.lane.subscription
+        stage = delivery.stage
+        target: Target | None = subscription.subscriber
+        if stage is Stage.DEAD_LETTER:
+            target = subscription.dead_letter
+        elif stage is Stage.REPLY_URL:
+            target = subscription.reply
+        # A sink or reply URL that was taken away in mid-delivery: the subscriber's answer then stands alone.
+        return target or subscription.subscriber
+
+    def _dead_letter(self, delivery: Delivery) -> tuple[list[str], bytes]:
+        subscription, record = delivery.lane.subscription, delivery.record
+        assert delivery.failed is not None
+        extensions = dead_letter_extensions(delivery.failed)
+        if subscription.structured:
+            event = record.event()
+            lines, body = encode_structured(Event({**event.attributes, **extensions}, event.data, event.passthrough))
+            return lines + subscription.other_lines, body
+        lines = without(record.lines, tuple(extensions))
+        lines += [attribute_line(name, value) for name, value in extensions.items()]
+        return lines + subscription.other_lines, record.body
+
+    # -- outcomes -------------------------------------------------------------------------------------------------
+
+    def ended(self, exchange: Exchange) -> None:
+        """A request is over: decide what follows, and let the next one start in its place."""
+        delivery: Delivery = exchange.context
+        delivery.exchange = None
+        following = self._gate.leave(delivery.host)
+        if following is not None:
+            self._start(following)
+        if exchange.failure is None and judge(exchange.status) is Verdict.DELIVERED:
+            self._accepted(delivery, exchange)
+        else:
+            self._rejected(delivery, exchange)
+
+    def stored(self, delivery: Delivery, error: str) -> None:
+        """Kafka has answered for the reply of `delivery`; `error` is empty when it has it."""
+        delivery.reply = None
+        delivery.stage = Stage.SUBSCRIBER
+        if not error:
+            self._outside.ended(delivery, Ending.DELIVERED)
+        else:
+            url = delivery.lane.subscription.subscriber.url
+            self._again(delivery, FailedDelivery(url, reason=f"its reply could not be stored: {error}"), retryable=True)
+
+    def abandon(self, delivery: Delivery) -> None:
+        """Forget a delivery that is in flight: its request is broken off, nothing is reported."""
+        exchange, delivery.exchange = delivery.exchange, None
+        if exchange is None:
+            self._gate.forget(delivery.host, delivery)
+            return
+        self._client.abort(exchange)
+        following = self._gate.leave(delivery.host)
+        if following is not None:
+            self._start(following)
+
+    def _accepted(self, delivery: Delivery, exchange: Exchange) -> None:
+        if delivery.stage is Stage.DEAD_LETTER:
+            self._outside.ended(delivery, Ending.DEAD_LETTERED)
+        elif (
+            delivery.stage is Stage.REPLY_URL
+            or exchange.status == 202
+            or delivery.lane.subscription.reply_to is ReplyTo.NOBODY
+            or not _has_event(exchange.header_lines)
+        ):
+            delivery.reply = None
+            self._outside.ended(delivery, Ending.DELIVERED)
+        else:
+            self._replied(delivery, exchange)
+
+    def _replied(self, delivery: Delivery, exchange: Exchange) -> None:
+        subscription = delivery.lane.subscription
+        try:
+            if exchange.cut:
+                raise InvalidEvent(f"it is larger than {self._reply_limits.keep} bytes")
+            reply = decode_response(exchange.status, exchange.headers, exchange.body_kept)
+        except InvalidEvent as error:
+            failed = FailedDelivery(subscription.subscriber.url, exchange.status, reason=f"its reply is no event: {error}")
+            self._again(delivery, failed, retryable=True)
+            return
+        if reply is not None and self._outside.hop_limit:
+            reply = self._counted(delivery, reply)
+        if reply is None:
+            self._outside.ended(delivery, Ending.DELIVERED)
+            return
+        delivery.reply = reply
+        if subscription.reply_to is ReplyTo.TOPIC:
+            delivery.stage = Stage.REPLY_TOPIC
+            self._outside.publish(reply, delivery)
+        else:
+            delivery.stage, delivery.tries = Stage.REPLY_URL, 0
+            self.send(delivery)
+
+    def _counted(self, delivery: Delivery, reply: Event) -> Event | None:
+        counted = next_hop(delivery.record.attributes, reply, self._outside.hop_limit)
+        if counted is None:
+            log.warning(
+                "A reply went round too often and is dropped",
+                trigger=delivery.lane.subscription.name,
+                event=reply.attributes["id"],
+                limit=self._outside.hop_limit,
+            )
+        return counted
+
+    def _rejected(self, delivery: Delivery, exchange: Exchange) -> None:
+        target = self._target(delivery)
+        if exchange.failure is not None:
+            failed = FailedDelivery(target.url, reason=f"{exchange.failure}: {exchange.error}")
+            retryable, retry_after = True, None
+        else:
+            headers = tuple(exchange.headers)
+            failed = FailedDelivery(target.url, exchange.status, headers, exchange.body_kept, f"status {exchange.status}")
+            retryable = judge(exchange.status) is Verdict.RETRY
+            retry_after = next((value for name, value in headers if name.lower() == "retry-after"), None)
+        self._again(delivery, failed, retryable, retry_after)
+
+    def _again(self, delivery: Delivery, failed: FailedDelivery, retryable: bool, retry_after: str | None = None) -> None:
+        """Wait for another attempt at the present stage, or go on without one."""
+        lane = delivery.lane
+        lane.counts.failed += 1
+        lane.counts.last_error = f"{failed.destination}: {failed.reason}"
+        now = self._clock.now()
+        delivery.since = delivery.since or int(now * 1000)
+        if delivery.stage is Stage.SUBSCRIBER:
+            delivery.attempts += 1
+            attempts = delivery.attempts
+        else:
+            delivery.tries += 1
+            attempts = delivery.tries
+        wait = lane.subscription.policy.wait_after(attempts, failed.status, retry_after, now) if retryable else None
+        if wait is not None:
+            self._outside.timers.add(self._clock.monotonic() + wait / 1000, delivery)
+            self._outside.waits(delivery)
+        elif delivery.stage is Stage.DEAD_LETTER:
+            self._drop(delivery, failed)
+        else:
+            self._to_dead_letter(delivery, failed)
+
+    def _to_dead_letter(self, delivery: Delivery, failed: FailedDelivery) -> None:
+        subscription = delivery.lane.subscription
+        delivery.reply = None
+        delivery.attempts = max(delivery.attempts, subscription.policy.retry + 1)
+        if subscription.dead_letter is None:
+            self._drop(delivery, failed)
+            return
+        # The letter names the subscriber, whose event it is, also when it was the reply that could not be delivered.
+        delivery.failed = FailedDelivery(subscription.subscriber.url, failed.status, failed.headers, failed.body, failed.reason)
+        delivery.stage, delivery.tries = Stage.DEAD_LETTER, 0
+        self.send(delivery)
+
+    def _drop(self, delivery: Delivery, failed: FailedDelivery) -> None:
+        log.warning(
+            "An event could not be delivered and is skipped",
+            trigger=delivery.lane.subscription.name,
+            partition=delivery.record.partition,
+            offset=delivery.record.offset,
+            event=delivery.record.attributes.get("id"),
+            destination=failed.destination,
+            reason=failed.reason,
+        )
+        self._outside.ended(delivery, Ending.DROPPED)
+
+    # -- how much of a response is read ----------------------------------------------------------------------------
+
+    def _limits_with_reply(self, status: int, header_lines: list[bytes]) -> BodyLimits:
+        if status != 202 and judge(status) is Verdict.DELIVERED and _has_event(header_lines):
+            return self._reply_limits
+        return _NO_REPLY
+
+    @staticmethod
+    def _limits_without_reply(status: int, header_lines: list[bytes]) -> BodyLimits:
+        return _NO_REPLY
+
+
+def _has_event(header_lines: list[bytes]) -> bool:
+    """Whether a response says that it carries a CloudEvent: `ce-specversion`, or a content type `application/cloudevents...`."""
+    for line in header_lines:
+        first = line[:1]
+        if first in b"cC":
+            lower = line.lower()
+            if lower.startswith(b"ce-specversion:"):
+                return True
+            if lower.startswith(b"content-type:") and lower[13:].lstrip().startswith(b"application/cloudevents"):
+                return True
+    return False

@@ -1,0 +1,70 @@
+"""One event on its way through one lane."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from headrace.core.delivery import FailedDelivery
+from headrace.core.events.model import Event
+from headrace.dispatcher.worker.record import Record
+
+if TYPE_CHECKING:
+    from headrace.dispatcher.worker.lane import Lane
+    from headrace.dispatcher.worker.subscription import Host
+    from headrace.http.client import Exchange
+
+
+class Stage(Enum):
+    """Where a delivery is: at the subscriber, with its reply (to the topic, or to the reply URL), at the dead letter sink."""
+
+    SUBSCRIBER = 0
+    REPLY_TOPIC = 1
+    REPLY_URL = 2
+    DEAD_LETTER = 3
+
+
+class Ending(Enum):
+    """How a delivery ended. All of them finish the event in its lane."""
+
+    DELIVERED = 0
+    DEAD_LETTERED = 1
+    DROPPED = 2
+
+
+class Delivery:
+    """`attempts`: failed ones at the subscriber; `tries`: failed ones of the present stage, where that is another.
+
+    `since`: milliseconds since the epoch of the first failure, 0 without one. `waiting`: for its next attempt. `aside`: it has let go of
+    the ring. `failed`: the last failure, for the dead letter. `reply`: what the subscriber answered. `exchange`: the request under way, to
+    `host`.
+    """
+
+    __slots__ = (
+        "aside",
+        "attempts",
+        "exchange",
+        "failed",
+        "host",
+        "lane",
+        "record",
+        "reply",
+        "since",
+        "stage",
+        "tries",
+        "waiting",
+    )
+
+    def __init__(self, lane: Lane, record: Record) -> None:
+        self.lane = lane
+        self.record = record
+        self.stage = Stage.SUBSCRIBER
+        self.attempts = 0
+        self.tries = 0
+        self.since = 0
+        self.aside = False
+        self.waiting = False
+        self.failed: FailedDelivery | None = None
+        self.reply: Event | None = None
+        self.exchange: Exchange | None = None
+        self.host: Host = ("", "", 0)

@@ -1,0 +1,60 @@
+"""One event in the ring: decoded once, shared by all lanes that deliver it."""
+
+from __future__ import annotations
+
+from headrace.core.events.kafka import record_to_http
+from headrace.core.events.model import TRACING, Event
+from headrace.core.frame import Frame, parse_frame
+
+PARTITION = "knativekafkapartition"
+OFFSET = "knativekafkaoffset"
+_OVERHEAD = 1024
+"""What the objects of a decoded event take besides its bytes, roughly."""
+
+
+class Record:
+    """An event and where it stands in Kafka.
+
+    `timestamp`: milliseconds since the epoch. `attributes` is what filters see, `lines` are the header lines of binary mode. `size`
+    in bytes, for the bounds. `holders`: how many lanes still need it in the ring.
+    """
+
+    __slots__ = ("attributes", "body", "holders", "key", "lines", "offset", "partition", "size", "timestamp")
+
+    def __init__(self, frame: Frame, size: int, offset_extensions: bool) -> None:
+        """Raises `InvalidEvent` when the record holds no event."""
+        self.partition, self.offset, self.timestamp, self.key, headers, value = frame
+        self.attributes, self.lines, self.body = record_to_http(headers, value)
+        self.size = size + _OVERHEAD
+        self.holders = 0
+        if offset_extensions:
+            self._add_place()
+
+    @classmethod
+    def decode(cls, raw: bytes, offset_extensions: bool = False) -> Record:
+        """The record in a frame; raises `Terminal` when it is no frame, `InvalidEvent` when it holds no event."""
+        return cls(parse_frame(raw), len(raw), offset_extensions)
+
+    def _add_place(self) -> None:
+        attributes = self.attributes
+        if PARTITION in attributes or OFFSET in attributes:
+            self.lines = without(self.lines, (PARTITION, OFFSET))
+        partition, offset = str(self.partition), str(self.offset)
+        attributes[PARTITION] = partition
+        attributes[OFFSET] = offset
+        self.lines += (f"ce-{PARTITION}: {partition}", f"ce-{OFFSET}: {offset}")
+
+    def event(self) -> Event:
+        """The event as a value, for the rare paths that need more than header lines."""
+        passthrough = []
+        for line in self.lines:
+            name, colon, value = line.partition(": ")
+            if colon and name in TRACING:
+                passthrough.append((name, value))
+        return Event(self.attributes, self.body or None, tuple(passthrough))
+
+
+def without(lines: list[str], names: tuple[str, ...]) -> list[str]:
+    """`lines` but those of the attributes `names`."""
+    starts = tuple(f"ce-{name}{end}" for name in names for end in ":;")
+    return [line for line in lines if not line.startswith(starts)]

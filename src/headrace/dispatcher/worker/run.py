@@ -1,0 +1,56 @@
+"""The function that Spark calls: it reads its input to the end, whatever happens, and lets the engine do the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from headrace.base.clock import SystemClock
+from headrace.base.log import configure, get_logger
+from headrace.core.names import Internal
+from headrace.dispatcher.spec import FRAME_COLUMN, Mode, Task, WorkerSpec, catchup_row
+from headrace.dispatcher.worker.engine import Engine
+from headrace.kafka.table import TableReader
+
+log = get_logger(__name__)
+
+
+def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task = Task()) -> Iterator[pa.RecordBatch]:
+    """Deliver the events of one partition until the input ends.
+
+    `batches` have the one column `frame` (`core.frame`); null rows are ignored. A live worker yields nothing, a catch-up worker one row
+    per lane at the end. It neither raises nor returns before its input has ended: an internal error ends the process.
+    """
+    configure(json_format=spec.log_json, level=spec.log_level)
+    try:
+        yield from work(spec, batches, task)
+    except GeneratorExit:
+        log.error("A worker was closed before its input ended", topic=spec.topic, run=spec.owner)
+        os._exit(1)
+    except BaseException:
+        log.exception("A worker could not go on", topic=spec.topic, run=spec.owner)
+        os._exit(1)
+
+
+def work(
+    spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task, exit: Callable[[int], None] = os._exit
+) -> Iterator[pa.RecordBatch]:
+    """`run_partition` without the last resort; `exit` ends the process at once."""
+    engine = Engine(spec, task, SystemClock(), exit)
+    contract = TableReader(spec.control, spec.contract_topic or Internal(spec.instance).contract, engine.contract_record)
+    contract.start()
+    engine.start(lambda: contract.ready)
+    intake = engine.intake
+    for batch in batches:
+        frames = [frame for frame in batch.column(0).to_pylist() if frame is not None]
+        if frames:
+            intake.put(frames)
+    intake.end()
+    engine.stopped.wait()
+    contract.close()
+    if spec.mode is Mode.CATCHUP:
+        rows = [catchup_row(*record) for record in engine.final_records()]
+        yield pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], names=[FRAME_COLUMN])
+    engine.close()

@@ -1,0 +1,101 @@
+"""Writes the progress of a worker's lanes: once a second where it has changed, and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from headrace.base.clock import Clock
+from headrace.base.log import get_logger
+from headrace.core.names import Internal
+from headrace.core.progress import Progress, ProgressRecord, progress_key
+from headrace.dispatcher.spec import Mode, WorkerSpec
+from headrace.dispatcher.worker.lane import Lane, LaneState
+from headrace.dispatcher.worker.publisher import Publisher
+
+log = get_logger(__name__)
+
+_IDLE_LANES_PER_SECOND = 200
+"""Lanes that only moved on, without an event of their own, are written less often where there are many."""
+
+
+class Scribe:
+    """`post` brings what Kafka answers back to the engine's thread."""
+
+    def __init__(
+        self, spec: WorkerSpec, publisher: Publisher, clock: Clock, post: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self._spec = spec
+        self._publisher = publisher
+        self._clock = clock
+        self._post = post
+        self._topic = Internal(spec.instance).progress
+        self._written: dict[str, tuple[Progress, bool, int]] = {}
+        self._stored: dict[str, tuple[Progress, bool, int]] = {}
+        self._idle_since: dict[str, float] = {}
+
+    def record(self, lane: Lane) -> ProgressRecord:
+        """The record of a lane as it stands now."""
+        return ProgressRecord(
+            lane.progress(),
+            uid=lane.uid,
+            topic_id=self._spec.topic_id,
+            run=self._spec.run,
+            at=int(self._clock.now() * 1000),
+            parked=self._parked(lane),
+        )
+
+    def know(self, lane: Lane, record: ProgressRecord) -> None:
+        """What is stored for a lane already."""
+        self._written[lane.uid] = self._stored[lane.uid] = (record.progress, record.parked, 0)
+
+    def forget(self, lane: Lane) -> None:
+        """A lane is gone: nothing more is written for it."""
+        self._written.pop(lane.uid, None)
+        self._stored.pop(lane.uid, None)
+        self._idle_since.pop(lane.uid, None)
+
+    def write(self, partition: int, lanes: Iterable[Lane], all_of_them: bool = False) -> None:
+        """Write the lanes that have changed. `all_of_them`: also those that only moved on a little while ago."""
+        listed = list(lanes)
+        patience = len(listed) / _IDLE_LANES_PER_SECOND if not all_of_them else 0.0
+        now = self._clock.monotonic()
+        for lane in listed:
+            record = self.record(lane)
+            done = lane.counts.delivered + lane.counts.dead_lettered + lane.counts.dropped + lane.counts.failed
+            before = self._written.get(lane.uid)
+            state = (record.progress, record.parked, done)
+            if before is not None and before[:2] == state[:2]:
+                continue
+            if before is not None and before[1:] == state[1:] and not lane.active:
+                since = self._idle_since.setdefault(lane.uid, now)
+                if now - since < patience - 1.0:
+                    continue
+            self._idle_since.pop(lane.uid, None)
+            self._write(partition, lane, record, state)
+
+    def stored(self, lane: Lane) -> bool:
+        """Whether Kafka has the lane's progress as it stands now."""
+        known = self._stored.get(lane.uid)
+        return known is not None and known[:2] == (lane.progress(), self._parked(lane))
+
+    def _write(self, partition: int, lane: Lane, record: ProgressRecord, state: tuple[Progress, bool, int]) -> None:
+        uid = lane.uid
+        self._written[uid] = state
+
+        def answered(error: str) -> None:
+            self._post(lambda: self._answered(uid, state, error))
+
+        key = progress_key(uid, partition).encode()
+        self._publisher.publish(self._topic, record.encode(), answered, key=key, partition=0)
+
+    def _answered(self, uid: str, state: tuple[Progress, bool, int], error: str) -> None:
+        if not error:
+            if uid in self._written:
+                self._stored[uid] = state
+            return
+        log.warning("Progress could not be written and is tried again", lane=uid, error=error)
+        if self._written.get(uid) == state:
+            self._written.pop(uid)
+
+    def _parked(self, lane: Lane) -> bool:
+        return self._spec.mode is Mode.CATCHUP or lane.state is not LaneState.LIVE

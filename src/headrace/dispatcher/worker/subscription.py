@@ -1,0 +1,129 @@
+"""An egress of the contract, made ready for use: where events go and how, or why it can't be served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import urlsplit
+
+from headrace.base.errors import Terminal
+from headrace.core.contract import DeliveryOrder, Egress, EgressConfig, KeyType, Resource
+from headrace.core.delivery import RetryPolicy, timeout_ms
+from headrace.core.filters import compile_egress
+from headrace.http.client import check_url
+from headrace.http.trust import ca_bundle
+
+Host = tuple[str, str, int]
+"""Scheme, host name and port: what shares connections, and a fate."""
+
+
+class ReplyTo(Enum):
+    """What happens to an event that a subscriber answers with."""
+
+    NOBODY = 0
+    TOPIC = 1
+    URL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An HTTP endpoint: `ca_file` is the bundle for https (empty for http)."""
+
+    url: str
+    host: Host
+    ca_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One egress, checked and prepared. `lines`: headers of each request to the subscriber; `other_lines`: of each reply and dead letter.
+
+    `max_rate` (events/s; 0: none) and `max_in_flight` (0: the worker's own bound) are for the whole subscription, not for a partition.
+    `egress` is what it was made from.
+    """
+
+    uid: str
+    name: str
+    egress: Egress
+    order: DeliveryOrder
+    subscriber: Target
+    lines: list[str]
+    other_lines: list[str]
+    policy: RetryPolicy
+    timeout_ms: int
+    structured: bool
+    reply_to: ReplyTo
+    reply: Target | None
+    dead_letter: Target | None
+    paused: bool
+    max_rate: float
+    max_in_flight: int
+
+
+def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[str] = ()) -> Subscription:
+    """The egress ready for use. Raises `Terminal` (its text names the field) when it asks for what is wrong or not supported."""
+    for field in _unsupported(resource, egress):
+        raise Terminal("is not supported", subject=f"{_name(resource, egress)}: {field}")
+    config = egress.egress_config
+    compile_egress(egress)
+    reply_to = ReplyTo.TOPIC if egress.reply_to_original_topic else ReplyTo.URL if egress.reply_url else ReplyTo.NOBODY
+    other = ["Expect:"]
+    namespace = egress.reference.namespace or resource.reference.namespace
+    if namespace:
+        other.append(f"Kn-Namespace: {namespace}")
+    return Subscription(
+        uid=egress.uid,
+        name=_name(resource, egress),
+        egress=egress,
+        order=egress.order,
+        subscriber=_target(egress.destination, egress.destination_ca_certs, trust_bundles),
+        lines=[*other, "Prefer: reply"],
+        other_lines=other,
+        policy=RetryPolicy.of(config),
+        timeout_ms=timeout_ms(config),
+        structured=_structured(config),
+        reply_to=reply_to,
+        reply=_target(egress.reply_url, egress.reply_url_ca_certs, trust_bundles) if egress.reply_url else None,
+        dead_letter=_target(config.dead_letter, config.dead_letter_ca_certs, trust_bundles) if config.dead_letter else None,
+        paused=egress.headrace.get("paused") is True,
+        max_rate=float(egress.headrace.get("maxRate", 0)),
+        max_in_flight=int(egress.headrace.get("maxInFlight", 0)),
+    )
+
+
+def _unsupported(resource: Resource, egress: Egress) -> Iterator[str]:
+    config = egress.egress_config
+    for field, value in (
+        ("destinationAudience", egress.destination_audience),
+        ("replyUrlAudience", egress.reply_url_audience),
+        ("egressConfig.deadLetterAudience", config.dead_letter_audience),
+        ("keyType", egress.key_type is not KeyType.STRING),
+        ("featureFlags.enableRateLimiter", egress.feature_flags.get("enableRateLimiter")),
+        ("cloudEventOverrides", resource.cloud_event_overrides.get("extensions")),
+        ("headrace.onUndeliverable", egress.headrace.get("onUndeliverable", "drop") != "drop"),
+    ):
+        if value:
+            yield field
+
+
+def _target(url: str, ca_certs: str, trust_bundles: Sequence[str]) -> Target:
+    check_url(url)
+    parts = urlsplit(url)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise Terminal(f"not a usable URL: {error}", subject=url) from None
+    ca_file = ca_bundle([*trust_bundles, ca_certs]) if parts.scheme == "https" else ""
+    return Target(url, (parts.scheme, (parts.hostname or "").lower(), port), ca_file)
+
+
+def _structured(config: EgressConfig) -> bool:
+    if config.format.lower() not in ("", "binary", "json"):
+        raise Terminal(f"expected json or binary, got {config.format!r}", subject="egressConfig.format")
+    return config.format.lower() == "json"
+
+
+def _name(resource: Resource, egress: Egress) -> str:
+    reference = egress.reference if egress.reference.name else resource.reference
+    return f"{reference.namespace}/{reference.name}" if reference.name else egress.uid

@@ -7,7 +7,6 @@ comparisons; AND, OR and XOR, which have one level and group to the right. Keywo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -154,7 +153,7 @@ class _Builder(Transformer[Token, ast.Node]):
     def exists(self, parts: list[Any]) -> ast.Node:
         name = parts[1]
         if not name.isalnum():
-            raise ParseError(f"{name!r} is no name of an attribute", line=name.line, column=name.column)
+            raise ParseError(f"{str(name)!r} is no name of an attribute", line=name.line, column=name.column)
         return ast.Exists(name.lower())
 
     def identifier(self, parts: list[Any]) -> ast.Node:
@@ -180,18 +179,24 @@ def _unquote(token: str) -> str:
 
 
 def _explain(expression: str, error: UnexpectedInput) -> ParseError:
-    line, column, names = error.line, error.column, getattr(error, "accepts", None) or getattr(error, "expected", None)
+    line, column, expected = error.line, error.column, _words(_accepted(error))
     match error:
         case UnexpectedCharacters():
-            got, names = _word(expression, error.pos_in_stream or 0), error.allowed
+            got = _word(expression, error.pos_in_stream or 0)
             if got in ("'", '"'):
                 return ParseError("the string has no end", line=line, column=column)
         case UnexpectedToken(token=token) if token.type != "$END":
             got = str(token)
         case _:
             line, column = expression.count("\n") + 1, len(expression) - expression.rfind("\n")
-            return ParseError("the expression ends too early", line=line, column=column, expected=_words(names))
-    return ParseError(f"{got[:40]!r} does not belong here", line=line, column=column, expected=_words(names))
+            return ParseError("the expression ends too early", line=line, column=column, expected=expected)
+    return ParseError(f"{got[:40]!r} does not belong here", line=line, column=column, expected=expected)
+
+
+def _accepted(error: UnexpectedInput) -> set[str]:
+    """The terminals with which the expression could have gone on."""
+    state = getattr(error, "interactive_parser", None)
+    return set(state.accepts()) if state is not None else set()
 
 
 def _word(expression: str, position: int) -> str:
@@ -199,10 +204,9 @@ def _word(expression: str, position: int) -> str:
     return found[0] if found else ""
 
 
-def _words(terminals: Iterable[str] | None) -> tuple[str, ...]:
-    names = set(terminals or ())
+def _words(names: set[str]) -> tuple[str, ...]:
     words = []
     if names >= _OPERAND:
         words = ["an expression"]
-        names -= _OPERAND | {"INTEGER", "EXISTS", "NOT", "MINUS"}
+        names = names - _OPERAND - {"INTEGER", "EXISTS", "NOT", "MINUS"}
     return tuple(dict.fromkeys([*words, *(_WORDS.get(name, name) for name in sorted(names))]))

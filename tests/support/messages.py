@@ -1,47 +1,58 @@
-"""Values of Kafka's generated messages for Hypothesis, by their definitions."""
+"""Values of Kafka's generated messages, by their definitions."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from headrace.kafka.log.schema import Field, Message
 
 _BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
-_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-_PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
-    "string": _TEXT,
-    "bytes": st.binary(max_size=20),
-    "bool": st.booleans(),
-    "uint16": st.integers(0, 2**16 - 1),
-    "uint32": st.integers(0, 2**32 - 1),
-    "float64": st.floats(allow_nan=False, allow_infinity=False),
-    "uuid": st.binary(min_size=16, max_size=16).map(lambda raw: urlsafe_b64encode(raw).decode().rstrip("=")),
-    **{name: st.integers(-(2**bits), 2**bits - 1) for name, bits in _BITS.items()},
-}
+_CHARACTERS = 'abcXYZ019-_./ "\\\n\t\x00\x1f\x7fäß€\N{GRINNING FACE}'
 
 
-def values(message: Message, version: int) -> st.SearchStrategy[dict[str, Any]]:
-    """Values of `message` in `version`, without tagged fields that have their default, as Kafka writes them."""
-    return _structure(message.fields, version)
+def random_value(message: Message, version: int, random: Random) -> dict[str, Any]:
+    """A value of `message` in `version`, without tagged fields that have their default: as Kafka writes them."""
+    return _structure(message.fields, version, random)
 
 
-def _structure(fields: tuple[Field, ...], version: int) -> st.SearchStrategy[dict[str, Any]]:
-    known = [field for field in fields if version in field.versions]
-    plain = {field.name: _value(field, version) for field in known if field.tag is None}
-    tagged = {field.name: _value(field, version) for field in known if field.tag is not None}
-    defaults = {field.name: field.default for field in known}
-    order = [field.name for field in known]
-
-    def tidy(value: dict[str, Any]) -> dict[str, Any]:
-        return {name: value[name] for name in order if name in value and not (name in tagged and value[name] == defaults[name])}
-
-    return st.fixed_dictionaries(plain, optional=tagged).map(tidy)
+def _structure(fields: tuple[Field, ...], version: int, random: Random) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for field in fields:
+        if version in field.versions and (field.tag is None or random.random() < 0.6):
+            content = _value(field, version, random)
+            if field.tag is None or content != field.default:
+                value[field.name] = content
+    return value
 
 
-def _value(field: Field, version: int) -> st.SearchStrategy[Any]:
-    single = _structure(field.fields, version) if field.fields else _PRIMITIVES[field.kind]
-    single = st.lists(single, max_size=3) if field.array else single
-    return st.none() | single if field.nullable else single
+def _value(field: Field, version: int, random: Random) -> Any:
+    if field.nullable and random.random() < 0.2:
+        return None
+    if field.array:
+        return [_single(field, version, random) for _ in range(random.randrange(4))]
+    return _single(field, version, random)
+
+
+def _single(field: Field, version: int, random: Random) -> Any:
+    if field.fields:
+        return _structure(field.fields, version, random)
+    match field.kind:
+        case "string":
+            return "".join(random.choices(_CHARACTERS, k=random.randrange(9)))
+        case "bytes":
+            return random.randbytes(random.randrange(20))
+        case "bool":
+            return random.random() < 0.5
+        case "uint16" | "uint32":
+            return random.getrandbits(int(field.kind[4:]))
+        case "float64":
+            # Few digits: Java before 19 does not always print the shortest ones.
+            return random.choice((-1, 1)) * random.randrange(10_000) / 8 * 10.0 ** random.choice((0, 0, 6, 12))
+        case "uuid":
+            return urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
+        case kind:
+            # Small numbers as often as large ones.
+            bits = random.choice((3, _BITS[kind]))
+            return random.randrange(-(2**bits), 2**bits)

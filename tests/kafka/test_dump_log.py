@@ -58,14 +58,14 @@ class Written:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """A broker's log folder after all kinds of producing and consuming."""
     folder = tmp_path_factory.mktemp("written")
     broker = EmbeddedKafka(folder / "kafka", java=java_home(os.environ.get("HEADRACE_JAVA", "auto")), overrides=SETTINGS)
     with broker:
         fill(broker, folder / "kafka" / "log")
         shutil.copytree(folder / "kafka" / "log", folder / "warm")
-    yield Written(folder / "kafka" / "log", folder / "warm")
+    return Written(folder / "kafka" / "log", folder / "warm")
 
 
 def fill(broker: EmbeddedKafka, log_folder: Path) -> None:

@@ -87,6 +87,7 @@ _OPERAND = {"FUNCTION", "BOOLEAN", "IDENTIFIER", "STRING", "LPAR"}
 _ESCAPED_QUOTES = {"'": re.compile(r"\\'|''"), '"': re.compile(r'\\"|""')}
 
 
+@lru_cache(maxsize=1024)
 def parse(expression: str) -> ast.Node:
     """The tree of `expression`. Raises `ParseError`."""
     if len(expression) > MAX_LENGTH:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,10 @@ from headrace.kafka.authfile import load_auth
 from headrace.kafka.pem import pkcs8
 from headrace.kafka.tokens import msk_token
 
-__all__ = ["Auth", "KafkaSettings", "load_auth"]
+__all__ = ["LIBRARY_LOG", "Auth", "KafkaSettings", "load_auth"]
+
+LIBRARY_LOG = logging.getLogger("headrace.kafka.librdkafka")
+"""Where clients that are polled send what librdkafka has to say (setting `logger`); else it goes to standard error."""
 
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,/\[\]]+):(\d{1,5})")
 _LOGIN = "org.apache.kafka.common.security"

@@ -11,7 +11,7 @@ from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, Retriable
 from headrace.base.log import get_logger
 from headrace.kafka.failures import kafka_error
-from headrace.kafka.settings import KafkaSettings
+from headrace.kafka.settings import LIBRARY_LOG, KafkaSettings
 
 OnRecord = Callable[[str, bytes | None, int], None]
 
@@ -64,7 +64,8 @@ class TableReader:
                 "topic.metadata.refresh.interval.ms": 5000,
                 "reconnect.backoff.max.ms": 1000,
                 "log_level": 2,
-                "error_cb": self._client_error,
+                "error_cb": self._report,
+                "logger": LIBRARY_LOG,
             }
         )
         try:
@@ -169,9 +170,6 @@ class TableReader:
         with self._changed:
             self._position, self._target = 0, None
         self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
-
-    def _client_error(self, error: KafkaError) -> None:
-        self._report(error)
 
     def _report(self, error: KafkaError) -> None:
         """Remember what stands in the way; log it once, not at each attempt."""

@@ -12,7 +12,7 @@ from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, Retriable, Terminal
 from headrace.base.log import get_logger
 from headrace.kafka.failures import kafka_error
-from headrace.kafka.settings import KafkaSettings
+from headrace.kafka.settings import LIBRARY_LOG, KafkaSettings
 
 Record = tuple[str, bytes | None]
 OnWritten = Callable[[HeadraceError | None, int], None]
@@ -111,6 +111,7 @@ class TableWriter:
             "reconnect.backoff.max.ms": 1000,
             "log_level": 2,
             "error_cb": self._client_error,
+            "logger": LIBRARY_LOG,
         }
         if self._id is not None:
             conf |= {"transactional.id": self._id, "transaction.timeout.ms": max(60_000, int(self._timeout * 1000))}
@@ -209,10 +210,14 @@ class TableWriter:
     def _client_error(self, error: KafkaError) -> None:
         """Told by the library in the background. A fatal error of an idempotent producer is cured by a new producer."""
         self._fenced |= error.code() in _FENCED
-        if error.fatal() and not self._fenced and self._id is None:
+        if error.fatal() and not self._fenced and self._id is None and not self._closing:
             log.error("The producer of a table failed and is replaced", topic=self._topic, error=error.str())
             self._producer = self._connect()
 
     def _poll(self) -> None:
         while not self._closing:
-            self._producer.poll(_POLL)
+            try:
+                self._producer.poll(_POLL)
+            except KafkaException as error:
+                # So the library reports a fatal error, beside the callback.
+                self._client_error(error.args[0])

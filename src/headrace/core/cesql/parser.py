@@ -23,7 +23,7 @@ MAX_LENGTH = 65_536
 
 _GRAMMAR = r"""
 ?start: logic
-?logic: comparison | comparison (AND | OR | XOR) logic -> logic
+?logic: comparison | comparison ((AND | OR | XOR) comparison)+ -> logic
 ?comparison: additive | comparison COMPARISON additive -> comparison
 ?additive: multiplicative | additive (PLUS | MINUS) multiplicative -> arithmetic
 ?multiplicative: postfix | multiplicative (STAR | SLASH | PERCENT) postfix -> arithmetic
@@ -103,7 +103,7 @@ def _parser() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", maybe_placeholders=False, transformer=_Builder())
 
 
-def _depth(*nodes: ast.Node, token: Token | None = None) -> int:
+def _depth(*nodes: ast.Node) -> int:
     depth = 1 + max((node.depth for node in nodes), default=0)
     if depth > MAX_DEPTH:
         raise ParseError(f"the expression is nested more than {MAX_DEPTH} deep", line=1, column=1)
@@ -114,9 +114,8 @@ class _Builder(Transformer[Token, ast.Node]):
     """Each method is a rule of the grammar; its argument holds the rule's parts."""
 
     def logic(self, parts: list[Any]) -> ast.Node:
-        left, operator, rest = parts
-        operands, operators = (rest.operands, rest.operators) if isinstance(rest, ast.Logic) else ((rest,), ())
-        return ast.Logic((left, *operands), (operator.upper(), *operators), _depth(left, *operands))
+        operands, operators = tuple(parts[0::2]), tuple(str(operator).upper() for operator in parts[1::2])
+        return ast.Logic(operands, operators, _depth(*operands))
 
     def comparison(self, parts: list[Any]) -> ast.Node:
         left, operator, right = parts

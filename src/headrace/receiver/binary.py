@@ -1,0 +1,69 @@
+"""The common request turned into a Kafka record in one pass: binary mode, nothing that needs decoding.
+
+What is not common is left to `core.events`, which decides alone what is valid; here only a part of the valid is recognised.
+Where this module gives a record it is the record that `core.events` gives (a property test holds the two together).
+"""
+
+from __future__ import annotations
+
+from headrace.core.events.attributes import NAME, RESERVED, is_media_type, is_timestamp, is_uri_reference
+from headrace.core.events.http import is_cloudevents
+from headrace.core.events.model import TRACING, VERSIONS
+
+Pairs = list[tuple[str, str]]
+
+IGNORED = ""
+_LEARNED_LIMIT = 4096
+_LEARNED_LENGTH = 64
+_OTHER = frozenset({"ce_dataschema", "ce_schemaurl"})
+"""Attributes whose values have a form that is not looked at here."""
+
+
+class _Names(dict[str, str]):
+    """Lower-case HTTP header name -> Kafka header name, `IGNORED` where the header is no part of an event. Learns names it meets."""
+
+    def __missing__(self, name: str) -> str:
+        if not name.startswith("ce-"):
+            found = name if name in ("content-type", *TRACING) else IGNORED
+        else:
+            attribute = name[3:]
+            if attribute in ("datacontenttype", RESERVED) or NAME.fullmatch(attribute) is None:
+                raise LookupError(name)
+            found = "ce_" + attribute
+        if len(self) < _LEARNED_LIMIT and len(name) <= _LEARNED_LENGTH:
+            self[name] = found
+        return found
+
+
+_names = _Names()
+
+
+def to_record(items: Pairs) -> dict[str, str] | None:
+    """The headers of the record of a binary-mode event, or None where `core.events` has to look at it.
+
+    `items` are the header lines of a request: names in lower case, each once, values in visible ASCII, spaces and tabs. The record's
+    value is the request's body, null where it is empty.
+    """
+    try:
+        record = {_names[name]: value for name, value in items}
+    except LookupError:
+        return None
+    record.pop(IGNORED, None)
+    get = record.get
+    text = "".join(record.values())
+    if "%" in text or '"' in text or "\t" in text or not _OTHER.isdisjoint(record):
+        return None
+    if not (get("ce_id") and get("ce_type") and get("ce_specversion") in VERSIONS and is_uri_reference(get("ce_source") or "")):
+        return None
+    media_type = get("content-type")
+    if media_type is not None and (is_cloudevents(media_type) or not is_media_type(media_type)):
+        return None
+    time = get("ce_time")
+    if (time is not None and not is_timestamp(time)) or get("ce_subject") == "":
+        return None
+    return record
+
+
+def key_of(record: dict[str, str]) -> str | None:
+    """The record's key: `partitionkey`, else `subject`, else none."""
+    return record.get("ce_partitionkey") or record.get("ce_subject") or None

@@ -1,0 +1,146 @@
+"""The keys of an OpenID Connect issuer: discovered, cached, fetched again when they are old or a token names an unknown one."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jwt import PyJWK
+from jwt.exceptions import PyJWTError
+
+from headrace.base.clock import Clock
+from headrace.base.errors import HeadraceError, Retriable, Terminal
+from headrace.base.log import get_logger
+from headrace.receiver.config import Issuer
+
+log = get_logger(__name__)
+
+_DISCOVERY = "/.well-known/openid-configuration"
+_TIMEOUT_SECONDS = 5.0
+_MOST_BYTES = 1024 * 1024
+_PAUSE_SECONDS = 5.0
+"""Least time between two fetches: tokens with made-up keys must not become requests to the issuer."""
+ALGORITHMS: Mapping[str, tuple[str, ...]] = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512"),
+    "OKP": ("EdDSA",),
+}
+"""What each kind of key may sign with; nothing symmetric, never `none`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One public key, and what it may have signed with."""
+
+    key: Any
+    algorithms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """What the issuer said last: its name (`iss` of its tokens) and its keys by `kid`."""
+
+    issuer: str = ""
+    keys: Mapping[str, Key] = field(default_factory=dict)
+
+    def candidates(self, kid: str | None) -> list[Key]:
+        """The keys that a token with this `kid` may be signed with; without one, all."""
+        if kid is None:
+            return list(self.keys.values())
+        return [self.keys[kid]] if kid in self.keys else []
+
+
+class IssuerKeys:
+    """The current keys. `fetch` may wait for the issuer, everything else answers at once."""
+
+    def __init__(self, config: Issuer, clock: Clock) -> None:
+        """Raises `Terminal` when the file of the authority can't be used."""
+        self._config = config
+        self._now = clock.monotonic
+        self._context = _context(config)
+        self._fetched: float | None = None
+        self._tried: float | None = None
+        self._lock = threading.Lock()
+        self.current = KeySet()
+
+    def is_due(self, kid: str | None) -> bool:
+        """Whether `fetch` is called for before a token with this `kid` is judged."""
+        now = self._now()
+        if self._tried is not None and now - self._tried < _PAUSE_SECONDS:
+            return False
+        return self._fetched is None or now - self._fetched >= self._config.refresh_seconds or not self.current.candidates(kid)
+
+    def fetch(self, kid: str | None) -> None:
+        """Ask the issuer, unless somebody just has; old keys stay in force when it does not answer."""
+        with self._lock:
+            if not self.is_due(kid):
+                return
+            self._tried = self._now()
+            try:
+                self.current = self._discover()
+                self._fetched = self._now()
+            except HeadraceError as error:
+                log.warning("The issuer's keys can't be fetched", error=str(error), keys=len(self.current.keys))
+
+    def _discover(self) -> KeySet:
+        url = self._config.url.rstrip("/") + _DISCOVERY
+        found = self._get(url)
+        issuer, jwks_uri = found.get("issuer"), found.get("jwks_uri")
+        if not (
+            isinstance(issuer, str) and issuer and isinstance(jwks_uri, str) and jwks_uri.startswith(("https://", "http://"))
+        ):
+            raise Terminal("the answer names no issuer and no jwks_uri", subject=url)
+        keys = self._get(jwks_uri).get("keys")
+        if not isinstance(keys, list):
+            raise Terminal("the answer has no keys", subject=jwks_uri)
+        return KeySet(issuer, dict(filter(None, map(_key, keys))))
+
+    def _get(self, url: str) -> Mapping[str, Any]:
+        request = urllib.request.Request(url, headers={"accept": "application/json"})
+        try:
+            if self._config.token_file is not None:
+                request.add_header("authorization", f"Bearer {self._config.token_file.read_text().strip()}")
+            opener = urllib.request.build_opener(
+                urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context), _NoRedirect()
+            )
+            with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                raw = response.read(_MOST_BYTES + 1)
+            answer = json.loads(raw) if len(raw) <= _MOST_BYTES else None
+        except (OSError, ValueError) as error:
+            raise Retriable(f"no answer that can be used: {error}", subject=url) from None
+        if not isinstance(answer, dict):
+            raise Terminal("the answer is no JSON object of a usable size", subject=url)
+        return answer
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Our token must not follow a redirect."""
+
+    def redirect_request(self, *args: object) -> None:
+        return None
+
+
+def _context(config: Issuer) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=config.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise Terminal(f"no authority can be read from it: {error}", subject=str(config.ca_file)) from None
+
+
+def _key(raw: object) -> tuple[str, Key] | None:
+    """A key of a JSON Web Key Set; None where it is for something else, or of a kind that is not used here."""
+    if not isinstance(raw, dict) or raw.get("use", "sig") != "sig" or raw.get("kty") not in ALGORITHMS:
+        return None
+    allowed = ALGORITHMS[raw["kty"]]
+    try:
+        key = PyJWK.from_dict(raw)
+    except PyJWTError:
+        return None
+    algorithm = raw.get("alg")
+    return str(raw.get("kid", "")), Key(key.key, tuple(one for one in allowed if algorithm in (None, one)))

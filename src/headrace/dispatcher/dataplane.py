@@ -38,7 +38,7 @@ class Dataplane:
         self._clock = clock
         self._on_report = on_report
         self._make_report = make_report
-        self._reader = TableReader(settings, topic, self._apply, since_ms=int(clock.now() * 1000) - _BACKLOG_MS)
+        self._reader = TableReader(settings, topic, self._apply)
         self._writer = TableWriter(settings, topic)
         self._beats = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._now = threading.Event()

@@ -7,6 +7,7 @@ way that nobody foresaw. Whoever supervises it starts it again; the progress top
 from __future__ import annotations
 
 import threading
+from typing import Any
 from collections.abc import Callable, Iterable, Mapping
 
 from headrace.base.clock import Clock, Deadline, SystemClock
@@ -29,7 +30,6 @@ from headrace.dispatcher.services import Admins, Services
 from headrace.dispatcher.slots import SlotBook
 from headrace.dispatcher.topic import TopicRunner
 from headrace.http.ops import OpsServer
-from headrace.kafka.contracts import FileContract
 from headrace.spark.session import SparkRuntime
 from headrace.spark.settings import SparkSettings
 
@@ -72,7 +72,11 @@ class Driver:
             failed=self._fail,
         )
         self._republisher = Republisher(self._services, self._view, self._select) if config.contract.file else None
-        self._file = FileContract(config.contract.file, self._file_changed) if config.contract.file else None
+        self._file: Any = None
+        if config.contract.file:
+            from headrace.kafka.contracts import FileContract
+
+            self._file = FileContract(config.contract.file, self._file_changed)
         self._metrics = DriverMetrics(config.instance, self._labels, self._topic_reports)
         self._ops = OpsServer(
             self._metrics.registry(), self._missing, port=config.ops_port, host=config.ops_host, live=self._dead

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, Retriable
@@ -18,7 +18,8 @@ OnRecord = Callable[[str, bytes | None, int], None]
 log = get_logger(__name__)
 
 _POLL = 0.2
-_ASK_TIMEOUT = 2.0
+_ASK_TIMEOUT = 1.0
+_RETRY = 0.1
 _HOPELESS = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
 _HOPELESS |= {KafkaError.TOPIC_AUTHORIZATION_FAILED}
 # The group is a name that librdkafka demands; nothing is ever asked of it.
@@ -72,7 +73,6 @@ class TableReader:
             self._consumer = Consumer(conf)
         except KafkaException as error:
             raise kafka_error(error, self._subject) from error
-        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
         self._thread.start()
 
     @property
@@ -115,24 +115,34 @@ class TableReader:
 
     def _run(self) -> None:
         while not self._closing:
-            if self._target is None:
-                self._ask_target()
+            if self._target is None and not self._begin():
+                self._consumer.poll(_RETRY)  # serves callbacks; nothing is assigned yet
+                continue
             message = self._consumer.poll(_POLL)
             if message is not None:
                 self._take(message)
         self._consumer.close()
 
-    def _ask_target(self) -> None:
-        """Learn the end of the committed records: what is below it must be read before this reader is ready."""
+    def _begin(self) -> bool:
+        """Learn where the topic begins and where its committed records end; what lies between must be read before this is ready.
+
+        Asking first is also the quickest way to begin: a consumer that is assigned before it knows the partition waits half a second.
+        """
+        partition = TopicPartition(self._topic, 0)
+        answer: tuple[int, int] | None
         try:
-            answer = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_ASK_TIMEOUT, cached=False)
+            answer = self._consumer.get_watermark_offsets(partition, timeout=_ASK_TIMEOUT, cached=False)
         except KafkaException as error:
             self._report(error.args[0])
-            return
-        if answer is not None:
-            with self._changed:
-                self._target = answer[1]
-                self._changed.notify_all()
+            return False
+        if answer is None:
+            return False
+        partition.offset, end = answer
+        self._consumer.assign([partition])
+        with self._changed:
+            self._position, self._target = partition.offset, end
+            self._changed.notify_all()
+        return True
 
     def _take(self, message: Message) -> None:
         error = message.error()
@@ -169,7 +179,7 @@ class TableReader:
             self._on_restart()
         with self._changed:
             self._position, self._target = 0, None
-        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+        self._consumer.unassign()
 
     def _report(self, error: KafkaError) -> None:
         """Remember what stands in the way; log it once, not at each attempt."""

@@ -20,7 +20,7 @@ OnWritten = Callable[[HeadraceError | None, int], None]
 log = get_logger(__name__)
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-_POLL = 0.5
+_POLL = 0.2
 
 
 class Fenced(Terminal):

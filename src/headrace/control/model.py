@@ -248,11 +248,13 @@ class CreateObject:
 
 @dataclass(frozen=True, slots=True)
 class PatchObject:
-    """Merge-patch an object as the controller itself, if its uid and resourceVersion are still these. `patch` is JSON text."""
+    """Merge-patch fields that are the controller's own (`spec.subscribers`) in the object with this uid. `patch` is JSON text.
+
+    Not tied to a resourceVersion: nobody else writes these fields, and each write of the status would make it stale.
+    """
 
     key: ObjectKey
     uid: str
-    resource_version: str
     patch: str
 
 

@@ -214,7 +214,7 @@ def _patch(world: World, channel: KafkaChannel, entries: Mapping[str, Entry]) ->
     if wanted == current:
         return None
     text = json.dumps({"spec": {"subscribers": wanted}}, sort_keys=True)
-    return PatchObject(key_of(channel), uid_of(channel), channel.metadata.resource_version or "", text)
+    return PatchObject(key_of(channel), uid_of(channel), text)
 
 
 def _finalize(world: World, subscription: Subscription) -> None:

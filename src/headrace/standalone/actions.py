@@ -50,7 +50,7 @@ class Actions:
             model.AddFinalizer: lambda a: registry.add_finalizer(a.key, a.uid, a.finalizer),
             model.RemoveFinalizer: lambda a: registry.remove_finalizer(a.key, a.uid, a.finalizer),
             model.CreateObject: lambda a: registry.create_owned(json.loads(a.manifest)),
-            model.PatchObject: lambda a: registry.patch_owned(a.key, a.uid, a.resource_version, json.loads(a.patch)),
+            model.PatchObject: lambda a: registry.patch_owned(a.key, a.uid, json.loads(a.patch)),
             model.DeleteObject: lambda a: registry.delete_owned(a.key, a.uid),
         }
 

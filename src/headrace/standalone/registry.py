@@ -147,12 +147,10 @@ class Registry:
             if failure.reason != "AlreadyExists":
                 raise
 
-    def patch_owned(self, key: ObjectKey, uid: str, resource_version: str, patch: Json) -> None:
-        """Merge-patch an object as the control plane, if it is still as it was seen."""
+    def patch_owned(self, key: ObjectKey, uid: str, patch: Json) -> None:
+        """Merge-patch an object as the control plane, if it is still the one that was meant."""
         with self._store.writing():
             old = self._of_uid(key, uid)
-            if old["metadata"]["resourceVersion"] != resource_version:
-                raise Retriable("has changed meanwhile", subject=str(key))
             info = _info(key)
             self._update(Target(info, info.storage, key.namespace, key.name), _patched(old, patch), old, CONTROLLER, False)
 

@@ -1,7 +1,8 @@
 """The contract as records of a compacted topic, and the state that a reader builds from them.
 
 Keys: the uid of a contract Resource -> its JSON; `@contract` -> generation and trust bundles; `@run/TOPIC` -> the run in force for
-that topic; `@drain/RUN` -> that run is to stop. A tombstone removes the key. That a record is absent never means drain.
+that topic; `@drain/RUN` -> that run is to stop; `@lanes/RUN` -> orders to the workers of that run (`dispatcher.spec`). A tombstone
+removes the key. That a record is absent never means drain. Keys with `@` that are not known here are left to who knows them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class What(StrEnum):
     CONTRACT = "contract"
     RUN = "run"
     DRAIN = "drain"
+    OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class ContractState:
                 self._resource(name, value, offset)
             elif what is What.RUN:
                 _put(self.runs, name, None if value is None else str(_object(value, key)["run"]))
+            elif what is What.OTHER:
+                pass
             elif what is What.DRAIN:
                 (self.drains.discard if value is None else self.drains.add)(name)
             else:
@@ -125,7 +129,7 @@ def _what(key: str) -> tuple[What, str]:
     for prefix, what in ((_RUN, What.RUN), (_DRAIN, What.DRAIN)):
         if key.startswith(prefix):
             return what, key[len(prefix) :]
-    return What.RESOURCE, key
+    return (What.OTHER if key.startswith("@") else What.RESOURCE), key
 
 
 def _put(target: dict[str, Any], key: str, value: Any) -> None:

@@ -20,4 +20,4 @@ PRELOADED = worker
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()
-    pyspark.daemon.manager()  # type: ignore[no-untyped-call]
+    pyspark.daemon.manager()

@@ -7,7 +7,6 @@ way that nobody foresaw. Whoever supervises it starts it again; the progress top
 from __future__ import annotations
 
 import threading
-from typing import Any
 from collections.abc import Callable, Iterable, Mapping
 
 from headrace.base.clock import Clock, Deadline, SystemClock
@@ -18,7 +17,6 @@ from headrace.core.heartbeat import DriverReport, TopicReport, WorkerReport
 from headrace.core.internaltopics import PARTITIONS, internal_topics
 from headrace.core.names import Internal
 from headrace.dispatcher.config import DispatcherConfig
-from headrace.dispatcher.contract_view import ContractView
 from headrace.dispatcher.dataplane import Dataplane
 from headrace.dispatcher.metrics import DriverMetrics, LaneLabels
 from headrace.dispatcher.mirror import Mirror, Target
@@ -30,6 +28,7 @@ from headrace.dispatcher.services import Admins, Services
 from headrace.dispatcher.slots import SlotBook
 from headrace.dispatcher.topic import TopicRunner
 from headrace.http.ops import OpsServer
+from headrace.kafka.contracts import FileContract, TopicContract
 from headrace.spark.session import SparkRuntime
 from headrace.spark.settings import SparkSettings
 
@@ -55,7 +54,7 @@ class Driver:
         self._openness = Openness()
         names = Internal(config.instance)
         admins = Admins()
-        self._view = ContractView(config.kafka, config.contract.topic, self._changed.set)
+        self._contract = TopicContract(config.kafka, config.instance, self._changed.set, config.contract.topic)
         table = ProgressTable(config.kafka, names.progress, admins.of(config.kafka), self._moved)
         self._mirror = Mirror(table, admins, clock, config.mirror_rate)
         self._services = Services(
@@ -67,16 +66,12 @@ class Driver:
             slots=SlotBook(0, config.job_slots),
             table=table,
             dataplane=Dataplane(config.kafka, names.dataplane, config.identity, clock, self._take, self._report),
-            runs_in_force=self._view.runs,
-            drains=self._view.drains,
+            runs_in_force=lambda: self._contract.state.runs,
+            drains=lambda: self._contract.state.drains,
             failed=self._fail,
         )
-        self._republisher = Republisher(self._services, self._view, self._select) if config.contract.file else None
-        self._file: Any = None
-        if config.contract.file:
-            from headrace.kafka.contracts import FileContract
-
-            self._file = FileContract(config.contract.file, self._file_changed)
+        self._republisher = Republisher(self._services, self._contract, self._select) if config.contract.file else None
+        self._file = FileContract(config.contract.file, self._file_changed) if config.contract.file else None
         self._metrics = DriverMetrics(config.instance, self._labels, self._topic_reports)
         self._ops = OpsServer(
             self._metrics.registry(), self._missing, port=config.ops_port, host=config.ops_host, live=self._dead
@@ -111,11 +106,11 @@ class Driver:
         for topic in internal_topics(services.names):
             admin.create_topic(topic.name, PARTITIONS, config=topic.config)
         services.table.start()
-        self._view.start()
+        self._contract.start()
         services.dataplane.start()
         services.spark.start()
         services.slots.resize(services.spark.slots())
-        self._view.wait_ready(Deadline(_START_SECONDS, self._clock))
+        self._contract.wait_ready(Deadline(_START_SECONDS, self._clock))
         services.table.wait_current(Deadline(_START_SECONDS, self._clock))
         self._mirror.start()
         if self._republisher is not None and self._file is not None:
@@ -134,7 +129,7 @@ class Driver:
             ("reports", services.dataplane.close),
             ("Spark", lambda: services.spark.stop(max(2.0, deadline.remaining()))),
             ("progress", services.table.close),
-            ("contract", self._view.close),
+            ("contract", self._contract.close),
             ("operations endpoint", self._ops.close),
         ]
         for name, step in steps:
@@ -169,7 +164,7 @@ class Driver:
         if not services.spark.alive:
             raise Retriable("the JVM is gone", subject="Spark", hint=f"Look into {services.spark.settings.log}")
         services.slots.resize(services.spark.slots())
-        self._plans = self._select(self._view.snapshot().resources.values())
+        self._plans = self._select(self._contract.state.resources.values())
         for topic, plan in self._plans.items():
             runner = self._runners.get(topic)
             if runner is not None:
@@ -218,7 +213,7 @@ class Driver:
         return DriverReport(
             instance=self._config.identity,
             at=int(self._clock.now() * 1000),
-            contract_offset=self._view.snapshot().offset,
+            contract_offset=self._contract.state.offset,
             topics=self._topic_reports(),
             lanes=conditions,
             stopping=self._stopping,
@@ -242,7 +237,7 @@ class Driver:
     def _missing(self) -> list[str]:
         """What keeps this dispatcher from being ready."""
         missing = []
-        if not self._view.ready:
+        if not self._contract.ready:
             missing.append("the contract was not read to its end yet")
         if not self._services.spark.alive:
             missing.append("Spark does not run yet")

@@ -14,10 +14,10 @@ from headrace.base.errors import HeadraceError
 from headrace.base.log import get_logger
 from headrace.core.contract import Contract, Resource
 from headrace.core.contractlog import CONTRACT_KEY, records_of
-from headrace.dispatcher.contract_view import ContractView
 from headrace.dispatcher.lanes import Lanes, log_facts
 from headrace.dispatcher.selection import TopicPlan, selected_topics
 from headrace.dispatcher.services import Services
+from headrace.kafka.contracts import TopicContract
 from headrace.kafka.table import TableWriter
 
 log = get_logger(__name__)
@@ -32,10 +32,10 @@ Plans = Callable[[Iterable[Resource]], Mapping[str, TopicPlan]]
 class Republisher:
     """Publishes, in a thread, the last contract that `publish` was given, until it is in the topic."""
 
-    def __init__(self, services: Services, view: ContractView, plans: Plans) -> None:
+    def __init__(self, services: Services, topic: TopicContract, plans: Plans) -> None:
         config = services.config
         self._services = services
-        self._view = view
+        self._topic = topic
         self._plans = plans
         self._only = config.only
         self._writer = TableWriter(config.kafka, config.contract.topic)
@@ -77,7 +77,7 @@ class Republisher:
 
     def _one(self, contract: Contract) -> None:
         """Positions first, then the records that differ, then the tombstones of what is gone."""
-        snapshot = self._view.snapshot()
+        snapshot = self._topic.state
         self._initialise(self._plans(contract.resources), self._plans(snapshot.resources.values()))
         topics = selected_topics([*contract.resources, *snapshot.resources.values()], self._only)
         wanted = records_of(contract)

@@ -28,13 +28,13 @@ _LOOK_SECONDS = 0.5
 
 
 class TopicContract:
-    """The contract topic of an instance."""
+    """The contract topic of an instance; `topic` is another one (`--contract kafka:TOPIC`)."""
 
-    def __init__(self, settings: KafkaSettings, instance: str, on_change: Callable[[], None]) -> None:
+    def __init__(self, settings: KafkaSettings, instance: str, on_change: Callable[[], None], topic: str = "") -> None:
         self._on_change = on_change
         self._lock = threading.Lock()
         self._state = ContractState()
-        self._reader = TableReader(settings, Internal(instance).contract, self._apply, self._clear)
+        self._reader = TableReader(settings, topic or Internal(instance).contract, self._apply, self._clear)
 
     def start(self) -> None:
         """Begin to follow the topic. Errors as `TableReader.start`."""
@@ -43,6 +43,11 @@ class TopicContract:
     def wait_ready(self, deadline: Deadline) -> None:
         """Wait until the end that the topic had is reached. Errors as `TableReader.wait_ready`."""
         self._reader.wait_ready(deadline)
+
+    @property
+    def ready(self) -> bool:
+        """Whether that end has been reached."""
+        return self._reader.ready
 
     @property
     def state(self) -> ContractState:

@@ -53,6 +53,7 @@ class FakeHome:
         self.plans: list[Plan] = []
         self.receivers: tuple[str, ...] = ("r1",)
         self.held_at: dict[str, int] = {}
+        self.held_lanes: dict[str, list[str]] = {}
         self.closed: dict[str, str] = {}
         self.kafka_down = ""
         self.dispatcher = True
@@ -190,10 +191,13 @@ class FakeHome:
     def hold(self, process: str) -> None:
         """A process (`r1`, `workers`) applies nothing of the contract from now on."""
         self.held_at[process] = self.end
+        if process == "workers":
+            self.held_lanes = self._lanes()
 
     def release(self) -> None:
         """All processes go on."""
         self.held_at.clear()
+        self.held_lanes = {}
 
     def _picture(self) -> str:
         return repr((self.objects, self.contract, self.topics, self.positions, self.failures, self.groups))
@@ -208,25 +212,31 @@ class FakeHome:
         return ReceiverReport(name, self._at(), self.held_at.get(name, self.end), closed=self.closed)
 
     def _delivered(self) -> set[str]:
-        return {record.resource.topics[0] for record in self.contract.values() if record.resource.egresses}
+        return set(self._lanes() | self.held_lanes)
 
     def _driver(self) -> DriverReport:
         topics = {name: TopicReport("run", "RUNNING", self.problems.get(name, "")) for name in self._delivered()}
         return DriverReport("d1", self._at(), self.end, topics, self.driver_lanes)
 
+    def _lanes(self) -> dict[str, list[str]]:
+        lanes: dict[str, list[str]] = {}
+        for record in self.contract.values():
+            for egress in record.resource.egresses:
+                lanes.setdefault(record.resource.topics[0], []).append(egress.uid)
+        return lanes
+
     def _workers(self) -> Iterator[WorkerReport]:
         if not self.dispatcher:
             return
+        lanes = self._lanes() | self.held_lanes
         for key, facts in self.topics.items():
-            if key.topic not in self._delivered() or key.topic in self.problems:
+            if key.topic not in lanes or key.topic in self.problems:
                 continue
-            records = [record for record in self.contract.values() if record.resource.topics[0] == key.topic]
-            uids = [egress.uid for record in records for egress in record.resource.egresses]
-            lanes = {uid: self.lane_reports.get(uid, LaneReport()) for uid in uids}
+            reports = {uid: self.lane_reports.get(uid, LaneReport()) for uid in lanes[key.topic]}
             for index in range(facts.partitions):
                 offset = self.held_at.get("workers", self.end)
                 report = WorkerReport(key.topic, facts.topic_id, "run", index, facts.partitions, self._at())
-                yield replace(report, contract_offset=offset, lanes=lanes, closed=self.closed)
+                yield replace(report, contract_offset=offset, lanes=reports, closed=self.closed)
 
     def _do(self, action: model.Action) -> bool:
         problem = self.refuse.get(type(action)) or (self.kafka_down if isinstance(action, _AT_KAFKA) else "")

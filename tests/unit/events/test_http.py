@@ -159,6 +159,11 @@ def test_tracing_headers_travel_beside_the_attributes() -> None:
     assert {"traceparent: 00-1-2-01", "tracestate: a=b, c=d", "baggage: k=v", "ce-traceparent: 00-3-4-01"} <= set(lines)
 
 
+@pytest.mark.parametrize("value", ["", "é", "a\x03b", "a\tb"])
+def test_a_tracing_header_that_is_no_text_is_left_out_and_the_event_taken(value: str) -> None:
+    assert with_header("traceparent", value).passthrough == ()
+
+
 @pytest.mark.spec("DP-3")
 @pytest.mark.parametrize("content_type", ["application/cloudevents+json", "Application/CloudEvents+JSON; charset=UTF-8"])
 def test_structured_mode_reads_the_body_and_no_headers(content_type: str) -> None:

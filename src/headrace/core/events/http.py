@@ -141,7 +141,8 @@ def _read_headers(headers: Iterable[tuple[str, str]]) -> tuple[dict[str, str], t
         if attribute == _IGNORED:
             continue
         if attribute[0] == "-":
-            passthrough += ((attribute[1:], value),)
+            if value and value.isascii() and value.isprintable():
+                passthrough += ((attribute[1:], value),)
         elif attribute in attributes:
             raise InvalidEvent("the header occurs twice", subject=name)
         else:

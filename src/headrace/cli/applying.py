@@ -18,7 +18,7 @@ from headrace.standalone.client import Client, Refused
 from headrace.standalone.mergepatch import three_way
 
 Json = dict[str, Any]
-FIELDS = "headrace.dev/applied-fields"
+FIELDS = "cli.headrace.dev/applied-fields"
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ class Demonstration:
 
     async def _send(self, address: str) -> None:
         start = time.monotonic()
-        async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=30, trust_env=False, verify=False) as client:
             running: set[asyncio.Task[None]] = set()
             for number in range(self._events):
                 await asyncio.sleep(max(0.0, start + number / self._rate - time.monotonic()))

@@ -22,7 +22,7 @@ _LANE_COLUMNS = (
     "p99 ms",
     "Last error",
 )
-_HIDDEN = "headrace.dev/applied-fields"
+_HIDDEN = "cli.headrace.dev/applied-fields"
 
 
 def describe_object(obj: Json, figures: Json) -> None:

@@ -91,7 +91,8 @@ async def _send_all(sending: Sending) -> tuple[Counter[str], float]:
     answers: Counter[str] = Counter()
     numbers = iter(range(1, sending.count + 1))
     start = time.monotonic()
-    async with httpx.AsyncClient(timeout=30, trust_env=False, limits=httpx.Limits(max_connections=_CONNECTIONS)) as client:
+    limits, secure = httpx.Limits(max_connections=_CONNECTIONS), sending.url.startswith("https:")
+    async with httpx.AsyncClient(timeout=30, trust_env=False, verify=secure, limits=limits) as client:
 
         async def work() -> None:
             for number in numbers:

@@ -62,7 +62,9 @@ class Client:
 
     def __init__(self, server: str, transport: httpx.BaseTransport | None = None) -> None:
         self.server = server.rstrip("/")
-        self._http = httpx.Client(base_url=self.server, timeout=_TIMEOUT, transport=transport, trust_env=False)
+        # Loading the certificates of the system takes longer than most commands: only where they are needed.
+        secure = self.server.startswith("https:")
+        self._http = httpx.Client(base_url=self.server, timeout=_TIMEOUT, transport=transport, trust_env=False, verify=secure)
 
     def __enter__(self) -> Client:
         return self

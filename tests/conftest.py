@@ -15,6 +15,7 @@ from headrace.kafka import ports
 from headrace.kafka.admin import Admin
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.java import java_home
+from headrace.kafka.runtime import QUICK_JVM
 from headrace.kafka.settings import KafkaSettings
 
 
@@ -32,7 +33,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSettings]:
         yield KafkaSettings(given)
         return
     folder: Path = tmp_path_factory.mktemp("kafka")
-    with EmbeddedKafka(folder, java=java_home(os.environ.get("HEADRACE_JAVA", "auto"))) as embedded:
+    java = java_home(os.environ.get("HEADRACE_JAVA", "auto"))
+    with EmbeddedKafka(folder, java=java, jvm_options=QUICK_JVM) as embedded:
         yield embedded.settings
 
 

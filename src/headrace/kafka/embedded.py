@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 PLAIN_LISTENER = "PLAINTEXT"
 _NODE = 1
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
 _libc = ctypes.CDLL(None)
 
@@ -50,7 +50,8 @@ class EmbeddedKafka:
     """One Kafka in `data_dir`. `port` 0 is any free one, the same for the life of this object.
 
     `java` (default: `java_home()`) runs it with a heap of `heap_mb` MiB. `listeners` are further ones beside the plain one on
-    `port`; `overrides` are further properties. `log_path` (default: in the data folder) says where Kafka's log is.
+    `port`; `overrides` are further properties, `jvm_options` further options of Java. `log_path` (default: in the data folder)
+    says where Kafka's log is.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class EmbeddedKafka:
         cache: Path | None = None,
         listeners: Sequence[Listener] = (),
         overrides: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         self._folder = data_dir.absolute()
         self.port = port
@@ -73,6 +75,7 @@ class EmbeddedKafka:
         self._cache = cache
         self._listeners = tuple(listeners)
         self._overrides = dict(overrides or {})
+        self._jvm_options = tuple(jvm_options)
         self.log_path = (log_path or self._folder / "kafka.log").absolute()
         self.output_path = self._folder / "kafka.out"
         self._lock = FolderLock(self._folder)
@@ -170,7 +173,9 @@ class EmbeddedKafka:
         """The command line and environment of the server process; call `prepare` before."""
         if self._runtime is None:
             raise RuntimeError("prepare() comes first")
-        return self._runtime.command(SERVER, [str(self._properties)], heap_mb=self._heap_mb, log4j=self._log4j)
+        return self._runtime.command(
+            SERVER, [str(self._properties)], heap_mb=self._heap_mb, log4j=self._log4j, options=self._jvm_options
+        )
 
     def wait_ready(self, deadline: Deadline, alive: Callable[[], bool] = lambda: True) -> None:
         """Wait until Kafka serves clients. Raises `Terminal` with the cause that its logs tell when `alive()` says that it ended, or

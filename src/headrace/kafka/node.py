@@ -101,8 +101,8 @@ SINGLE_NODE: Mapping[str, str] = {
     "offsets.retention.minutes": "525600",
     "group.initial.rebalance.delay.ms": "0",
     # After a crash the node's new life waits for the end of the old one's session.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "1000",
     # Small heap: the cleaner's default buffer alone is 128 MiB; few connections need few threads.
     "log.cleaner.dedupe.buffer.size": "16777216",
     "num.network.threads": "3",

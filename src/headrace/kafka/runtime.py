@@ -15,6 +15,8 @@ from headrace.kafka.java import JavaHome
 
 SERVER = "kafka.Kafka"
 STORAGE_TOOL = "kafka.tools.StorageTool"
+# For programs that live for a second: compile quickly rather than well.
+QUICK_JVM = ("-XX:TieredStopAtLevel=1",)
 _JVM = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
 
@@ -59,7 +61,8 @@ class KafkaRuntime:
 
     def format_storage(self, properties: Path, cluster_id: str, arguments: Sequence[str] = ()) -> None:
         """Format the log folder that a `server.properties` names, for `cluster_id`. Raises `Terminal` with the tool's own words."""
-        command = self.command(STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(properties), *arguments])
+        asked = ["format", "-t", cluster_id, "-c", str(properties), *arguments]
+        command = self.command(STORAGE_TOOL, asked, options=QUICK_JVM)
         done = subprocess.run(command.argv, env=dict(command.env), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             words = " ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-3:])

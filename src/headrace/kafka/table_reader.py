@@ -129,18 +129,15 @@ class TableReader:
         Asking first is also the quickest way to begin: a consumer that is assigned before it knows the partition waits half a second.
         """
         partition = TopicPartition(self._topic, 0)
-        answer: tuple[int, int] | None
         try:
-            answer = self._consumer.get_watermark_offsets(partition, timeout=_ASK_TIMEOUT, cached=False)
+            begin, end = self._consumer.get_watermark_offsets(partition, timeout=_ASK_TIMEOUT, cached=False)
         except KafkaException as error:
             self._report(error.args[0])
             return False
-        if answer is None:
-            return False
-        partition.offset, end = answer
+        partition.offset = begin
         self._consumer.assign([partition])
         with self._changed:
-            self._position, self._target = partition.offset, end
+            self._position, self._target = begin, end
             self._changed.notify_all()
         return True
 

@@ -8,7 +8,6 @@ from headrace.core.events.http import decode_request
 from headrace.core.events.kafka import encode_record, record_key
 from headrace.core.events.model import InvalidEvent
 from headrace.receiver.answers import FAILED, Answer, bad_request
-from headrace.receiver.binary import key_of, to_record
 from headrace.receiver.producer import KafkaProducer
 from headrace.receiver.request import Batch, Request
 from headrace.receiver.table import Ingress
@@ -21,17 +20,9 @@ _Record = tuple[bytes | None, list[tuple[str, bytes]], bytes | None]
 
 def take(request: Request, body: bytes) -> None:
     """Give the event or events of `request` to Kafka; the request is finished by their delivery reports, or refused at once."""
-    ingress, producer = request.ingress, request.producer
-    if ingress is None or producer is None:
+    ingress = request.ingress
+    if ingress is None or ingress.producer is None:
         return
-    if request.plain and not ingress.structured and ingress.guard is None:
-        record = to_record(request.items)
-        if record is not None:
-            request.event_type = record["ce_type"]
-            refusal = producer.send(ingress.topic, body or None, key_of(record), record, request.delivered)
-            if refusal is not None:
-                request.finish(refusal)
-            return
     try:
         records, refusal = _records(request, ingress, body)
     except InvalidEvent as error:
@@ -42,7 +33,7 @@ def take(request: Request, body: bytes) -> None:
     if refusal is not None or not records:
         request.finish(refusal)
     else:
-        _send(request, producer, ingress.topic, records)
+        _send(request, ingress.producer, ingress.topic, records)
 
 
 def _records(request: Request, ingress: Ingress, body: bytes) -> tuple[list[_Record], Answer | None]:
@@ -51,7 +42,7 @@ def _records(request: Request, ingress: Ingress, body: bytes) -> tuple[list[_Rec
     if not events:
         return [], None
     request.event_type = events[0].attributes["type"]
-    refusal = ingress.guard.permit(request.claims or {}, events) if ingress.guard is not None else None
+    refusal = ingress.guard.permit(request.claims, events) if ingress.guard is not None else None
     refusal = refusal or request.reserve(0, len(events) - 1)
     if refusal is not None:
         return [], refusal

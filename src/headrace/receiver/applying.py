@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.base.log import get_logger
 from headrace.core.contractlog import ContractState
+from headrace.kafka.contracts import FileContract, TopicContract
 from headrace.receiver.config import ReceiverConfig
 from headrace.receiver.opening import SECRET_SECONDS, Opener
 from headrace.receiver.table import IngressTable
@@ -33,15 +34,13 @@ class ContractSource(Protocol):
     def close(self) -> None: ...
 
 
-def source_of(config: ReceiverConfig, on_change: Callable[..., None]) -> ContractSource:
+def source_of(config: ReceiverConfig, on_change: Callable[[], None]) -> ContractSource:
     """The source that `config.contract` names. Raises `UsageError` when it names none."""
-    from headrace.kafka.contracts import FileContract, TopicContract
-
-    kind, _, rest = config.contract.partition(":")
-    if kind == "file" and rest:
-        return FileContract(Path(rest), on_change)
+    kind, _, name = config.contract.partition(":")
+    if kind == "file" and name:
+        return FileContract(Path(name), on_change)
     if kind == "kafka" and config.kafka is not None:
-        return TopicContract(config.kafka, config.instance, on_change)
+        return TopicContract(config.kafka, config.instance, on_change, name)
     raise UsageError("not a contract source", subject=f"--contract {config.contract!r}", hint="Use kafka:TOPIC or file:PATH")
 
 
@@ -50,7 +49,7 @@ class Applier:
 
     def __init__(
         self,
-        source: Callable[[Callable[..., None]], ContractSource],
+        source: Callable[[Callable[[], None]], ContractSource],
         opener: Opener,
         apply: Callable[[IngressTable, int], None],
     ) -> None:
@@ -83,7 +82,7 @@ class Applier:
             self._thread.join()
         self._source.close()
 
-    def _note(self, *_: Any) -> None:
+    def _note(self) -> None:
         self._changed.set()
 
     def _run(self) -> None:
@@ -95,21 +94,22 @@ class Applier:
                 self._closing.wait(_UNSETTLED_SECONDS)
 
     def _step(self) -> None:
-        if not self.loaded:
-            try:
-                self._source.wait_ready(Deadline(_READY_SECONDS))
-            except HeadraceError as error:
-                self.problem = str(error)
+        if self.loaded:
+            if self._changed.wait(self._patience):
                 self._closing.wait(_GATHER_SECONDS)
+            elif not self._opener.has_secrets:
                 return
-        elif self._changed.wait(self._patience):
-            self._closing.wait(_GATHER_SECONDS)
-        elif not self._opener.has_secrets:
-            return
         self._changed.clear()
+        try:
+            # Also later on: a topic that was made anew is read to its end before it counts, the old table serves meanwhile.
+            self._source.wait_ready(Deadline(_READY_SECONDS))
+        except HeadraceError as error:
+            self.problem = str(error)
+            self._changed.set()
+            self._closing.wait(_GATHER_SECONDS)
+            return
         state = self._source.state
-        offset = state.offset
-        self._apply(self._opener.open(state.ingresses()), offset)
+        self._apply(self._opener.open(state.ingresses()), state.offset)
         self.loaded = True
 
     @property

@@ -62,8 +62,3 @@ def to_record(items: Pairs) -> dict[str, str] | None:
     if (time is not None and not is_timestamp(time)) or get("ce_subject") == "":
         return None
     return record
-
-
-def key_of(record: dict[str, str]) -> str | None:
-    """The record's key: `partitionkey`, else `subject`, else none."""
-    return record.get("ce_partitionkey") or record.get("ce_subject") or None

@@ -15,11 +15,13 @@ from headrace.core.events.model import TRACING
 from headrace.receiver import answers
 from headrace.receiver.acceptance import take
 from headrace.receiver.answers import Answer
+from headrace.receiver.binary import to_record
 from headrace.receiver.config import Limits
 from headrace.receiver.guard import Guard
-from headrace.receiver.metrics import Metrics
+from headrace.receiver.latencies import Latencies
+from headrace.receiver.plain import PlainRequest
 from headrace.receiver.reading import BodyReader
-from headrace.receiver.request import Request
+from headrace.receiver.request import Pairs, Request
 from headrace.receiver.rsgi import Headers, Protocol, Scope, Watcher
 from headrace.receiver.table import Ingress, IngressTable
 
@@ -36,11 +38,12 @@ _NO_HOST = "The header Host is missing"
 class Intake:
     """Serves requests from `start` to `close`, by the table in force."""
 
-    def __init__(self, limits: Limits, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, limits: Limits, nobody: Latencies, clock: Clock) -> None:
+        """`nobody` counts the requests for which there is no ingress."""
         self.table: IngressTable | None = None
         """The table in force; None before the first one."""
-        self._metrics = metrics
-        self._now = clock.monotonic
+        self._limit = limits.body
+        self._nobody = nobody
         self._bodies = BodyReader(limits, clock, take)
         self._verifiers = ThreadPoolExecutor(_VERIFIERS, thread_name_prefix="verify")
         self._room = BoundedSemaphore(_VERIFICATIONS)
@@ -68,32 +71,45 @@ class Intake:
         self._bodies.expire(seconds)
 
     def _begin(self, scope: Scope, protocol: Protocol) -> None:
-        headers = scope.headers
-        items = headers.items()
-        fields = dict(items)
         table = self.table
         if table is None:
             answers.STARTING.send(protocol)
             return
+        headers = scope.headers
+        items = headers.items()
+        fields = dict(items)
+        plain = len(items) == len(fields) == len(headers)
         ingress = table.by_path.get(scope.path)
         if ingress is None:
             ingress = table.at_host(fields.get("host") or scope.authority or "")
-        request = Request(protocol, items, fields, ingress, self._now(), self._metrics)
-        request.plain = len(items) == len(fields) == len(headers)
+        elif plain and ingress.plain and scope.method == "POST" and self._take_plain(protocol, items, fields, ingress):
+            return
+        latencies = ingress.latencies if ingress is not None else self._nobody
+        request = Request(protocol, items, fields, ingress, latencies, self._bodies.now)
         if scope.method != "POST":
             request.finish(_without_event(scope.method, fields, ingress))
         elif ingress is None:
             self._bodies.refuse(request, answers.NOT_FOUND)
         elif ingress.closed:
             self._bodies.refuse(request, answers.closed(ingress.closed))
-        elif ("host" not in fields or not request.plain) and (wrong := _wrong(request, headers, scope)):
+        elif ("host" not in fields or not plain) and (wrong := _wrong(request, headers, scope)):
             self._bodies.refuse(request, answers.bad_request(wrong))
         elif ingress.guard is None:
-            request.producer = ingress.producer
             self._bodies.read(request, scope)
         else:
-            request.producer = ingress.producer
             self._identify(request, scope, ingress.guard)
+
+    def _take_plain(self, protocol: Protocol, items: Pairs, fields: dict[str, str], ingress: Ingress) -> bool:
+        """Take the request by the hot path; False where it is not for that."""
+        length, producer = fields.get("content-length", ""), ingress.producer
+        if not length.isdecimal() or "transfer-encoding" in fields or "host" not in fields or producer is None:
+            return False
+        size = int(length)
+        record = to_record(items) if size <= self._limit else None
+        if record is None or producer.admit(size) is not None:
+            return False
+        PlainRequest(protocol, record, size, ingress, producer, self._bodies).start()
+        return True
 
     def _identify(self, request: Request, scope: Scope, guard: Guard) -> None:
         shown = request.fields.get("authorization")

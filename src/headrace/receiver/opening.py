@@ -5,7 +5,7 @@ What a resource asks for and this version can't do closes its ingress (503): an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from headrace.base.clock import Clock
 from headrace.base.errors import HeadraceError
@@ -15,8 +15,9 @@ from headrace.core.contract import Ingress as Address
 from headrace.kafka.settings import Auth, KafkaSettings
 from headrace.receiver.config import Secrets
 from headrace.receiver.guard import Gatekeeper, Guard
+from headrace.receiver.latencies import Labels, Latencies
 from headrace.receiver.pool import ProducerPool
-from headrace.receiver.table import Ingress, IngressTable, Labels
+from headrace.receiver.table import Ingress, IngressTable
 
 log = get_logger(__name__)
 
@@ -28,13 +29,20 @@ class Opener:
     """Makes the table of ingresses anew for each state of the contract, and says in the log what is closed and why, once."""
 
     def __init__(
-        self, own: KafkaSettings | None, pool: ProducerPool, secrets: Secrets, clock: Clock, gatekeeper: Gatekeeper | None
+        self,
+        own: KafkaSettings | None,
+        pool: ProducerPool,
+        secrets: Secrets,
+        clock: Clock,
+        latencies: Callable[[Labels], Latencies],
+        gatekeeper: Gatekeeper | None = None,
     ) -> None:
         """`own` is the Kafka of this Headrace: resources of the same servers that name no Secret are written with its identity."""
         self._own = own
         self._pool = pool
         self._secrets = secrets
         self._clock = clock
+        self._latencies = latencies
         self._gatekeeper = gatekeeper
         self._auths: dict[tuple[str, ...], tuple[float, Auth]] = {}
         self._told: set[str] = set()
@@ -70,7 +78,7 @@ class Opener:
             path=address.path,
             host=address.host,
             structured=address.content_mode is ContentMode.STRUCTURED,
-            labels=Labels(ref.kind.lower(), ref.namespace, ref.name),
+            latencies=self._latencies(Labels(ref.kind.lower(), ref.namespace, ref.name)),
         )
         try:
             ingress.closed = "; ".join(self._unsupported(resource, address))
@@ -78,6 +86,7 @@ class Opener:
                 ingress.topic = resource.topics[0]
                 ingress.guard = self._guard(address)
                 ingress.producer = self._pool.get(self._settings(resource))
+                ingress.plain = ingress.guard is None and not ingress.structured
         except HeadraceError as error:
             ingress.closed = str(error)
         for name in unknown_fields(resource):
@@ -129,7 +138,7 @@ class Opener:
         known, closed = before.closed, now.closed
         for uid, reason in closed.items():
             if known.get(uid) != reason:
-                labels = now.ingresses[uid].labels
+                labels = now.ingresses[uid].latencies.labels
                 log.error(
                     "An ingress is closed", resource=f"{labels.kind}/{labels.namespace}/{labels.name}", uid=uid, reason=reason
                 )

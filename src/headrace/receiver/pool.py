@@ -53,7 +53,7 @@ class ProducerPool:
         """Close the producers that were let go of and are done; to be called now and then."""
         past = self._clock.monotonic() - _GRACE_SECONDS
         with self._lock:
-            done = [producer for since, producer in self._retired if since <= past and not producer.events]
+            done = [producer for since, producer in self._retired if since <= past and not producer.held_events]
             self._retired = [(since, producer) for since, producer in self._retired if producer not in done]
         for producer in done:
             producer.close(Deadline(0))

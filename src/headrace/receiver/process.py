@@ -46,9 +46,9 @@ class Receiver:
         self._pool = ProducerPool(config.production, config.limits, clock)
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, lambda: self._pool.producers)
-        self._intake = Intake(config.limits, self._metrics, clock)
+        self._intake = Intake(config.limits, self._metrics.nobody, clock)
         gatekeeper = OidcGatekeeper(config.issuer, clock) if config.issuer is not None else None
-        opener = Opener(config.kafka, self._pool, secrets, clock, gatekeeper)
+        opener = Opener(config.kafka, self._pool, secrets, clock, self._metrics.latencies, gatekeeper)
         self._applier = Applier(partial(source_of, config), opener, self._apply)
         self._heartbeat = Heartbeat(config, self._pool, clock)
         self._doors = Doors(config, self._intake.serve)
@@ -134,7 +134,7 @@ class Receiver:
         """A new table is in force, on the thread of the contract."""
         self._intake.table = table
         self._offset = offset
-        self._metrics.forget({ingress.labels for ingress in table.ingresses.values()})
+        self._metrics.keep({ingress.latencies.labels for ingress in table.ingresses.values()})
         self._beat()
 
     def _beat(self) -> None:

@@ -53,13 +53,20 @@ class KafkaProducer:
         """The last delivery failed."""
         self.reachable: bool | None = None
         """Whether a broker answers, as far as is known; None before the first answer."""
-        self.events = 0
-        self.bytes = 0
         self.replaced = 0
+        self.confirmed_events = 0
+        """Events of plain requests whose report has come. Changed only by delivery reports, which come one at a time."""
+        self.confirmed_bytes = 0
+        self._events = 0
+        self._bytes = 0
         self._production = production
         self._limits = limits
+        self._most_events = limits.events
+        self._most_bytes = limits.bytes
         self._make = make
         self._lock = threading.Lock()
+        self._fetching = threading.Lock()
+        """Held while reports are fetched, so while any of them is handled."""
         self._turn = 0
         self._fatal: str | None = None
         self._closing = False
@@ -71,21 +78,30 @@ class KafkaProducer:
         self._use(self._connect())
         self._thread.start()
 
+    @property
+    def held_events(self) -> int:
+        """Events that are being read, or wait for their report."""
+        return self._events - self.confirmed_events
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of these events."""
+        return self._bytes - self.confirmed_bytes
+
     def admit(self, size: int, events: int = 1) -> Answer | None:
         """Reserve room for `events` of `size` bytes in all, to be given back by `release`; the refusal where there is none."""
         with self._lock:
-            total = self.bytes + size
-            if total <= self._limits.bytes and self.events + events <= self._limits.events:
-                self.bytes = total
-                self.events += events
+            all_bytes, all_events = self._bytes + size, self._events + events
+            if all_bytes - self.confirmed_bytes <= self._most_bytes and all_events - self.confirmed_events <= self._most_events:
+                self._bytes, self._events = all_bytes, all_events
                 return None
         return self._refusal()
 
     def release(self, size: int, events: int = 1) -> None:
         """Give back what `admit` reserved."""
         with self._lock:
-            self.bytes -= size
-            self.events -= events
+            self._bytes -= size
+            self._events -= events
 
     def send(
         self, topic: str, value: bytes | None, key: str | bytes | None, headers: Headers, done: OnDelivery
@@ -100,16 +116,18 @@ class KafkaProducer:
             return self._refusal()
         except KafkaException as error:
             return self.refusal(error.args[0])
-        turn = self._turn + 1
-        self._turn = turn
-        if not turn & _TURNS:
-            self._poll(0)
+        self._turn += 1
+        if not self._turn & _TURNS and self._fetching.acquire(blocking=False):
+            try:
+                self._poll(0)
+            finally:
+                self._fetching.release()
         return None
 
     def delivered(self) -> None:
         """Note that Kafka took an event."""
-        self.failing = False
-        self.reachable = True
+        if self.failing or not self.reachable:
+            self.failing, self.reachable = False, True
 
     def refusal(self, error: KafkaError) -> Answer:
         """The answer to a request whose event failed with `error`."""
@@ -196,14 +214,14 @@ class KafkaProducer:
     def _fetch(self) -> None:
         if self._fatal is not None:
             self._replace(self._fatal)
-        for client in self._retired:
-            client.poll(0)
-        self._retired = [client for client in self._retired if len(client)]
-        if len(self._client) > _BUSY or self._retired:
+        busy = len(self._client) > _BUSY or self._retired
+        if busy:
             time.sleep(_LOOK_SECONDS)
-            self._poll(0)
-        else:
-            self._poll(_WAIT_SECONDS)
+        with self._fetching:
+            for client in self._retired:
+                client.poll(0)
+            self._poll(0 if busy else _WAIT_SECONDS)
+        self._retired = [client for client in self._retired if len(client)]
 
     def _replace(self, why: str) -> None:
         """A fatal error ends an idempotent producer: what it holds fails, a new one takes over."""

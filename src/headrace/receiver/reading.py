@@ -11,7 +11,7 @@ from headrace.receiver.answers import CUT_OFF, TIMEOUT, Answer, bad_request, too
 from headrace.receiver.body import Discarder, PieceReader
 from headrace.receiver.config import Limits
 from headrace.receiver.later import Later
-from headrace.receiver.request import Request
+from headrace.receiver.request import GONE, Reading, Request
 from headrace.receiver.rsgi import Pending, Scope
 
 Take = Callable[[Request, bytes], None]
@@ -23,24 +23,16 @@ _DOUBT_SECONDS = 0.01
 _LENGTH = bad_request("The Content-Length is no number")
 
 
-class _Gone:
-    """Says that somebody else has gone on with a request."""
-
-
-_GONE = _Gone()
-
-
 class BodyReader:
     """Gives each body that arrives whole to `take`, and finishes the requests of all others."""
 
     def __init__(self, limits: Limits, clock: Clock, take: Take) -> None:
         self._limit = limits.body
-        self._now = clock.monotonic
+        self.now = clock.monotonic
         self._take = take
         self._too_large = too_large(limits.body)
         self._later = Later(_DOUBT_SECONDS, clock)
-        self._reading: dict[Request, Answer | None] = {}
-        """Requests whose body is on its way, with the answer that is already certain. Who takes one out of here goes on with it."""
+        self.reading: Reading = {}
 
     def start(self) -> None:
         """Be ready for bodies."""
@@ -65,7 +57,7 @@ class BodyReader:
         if refusal is not None:
             self.refuse(request, refusal)
         elif length:
-            self._reading[request] = None
+            self.reading[request] = None
             request.pending = pending = request.protocol()
             pending.add_done_callback(partial(self._arrived, request, length))
         else:
@@ -82,12 +74,12 @@ class BodyReader:
 
     def expire(self, seconds: float) -> None:
         """Answer the requests whose body has not arrived within `seconds`; to be called now and then."""
-        before = self._now() - seconds
-        for request in list(self._reading):
+        before = self.now() - seconds
+        for request in list(self.reading):
             if request.started >= before:
                 continue
-            certain = self._reading.pop(request, _GONE)
-            if isinstance(certain, _Gone):
+            certain = self.reading.pop(request, GONE)
+            if certain is GONE:
                 continue
             request.finish(certain or TIMEOUT)
             pending = request.pending
@@ -96,7 +88,7 @@ class BodyReader:
 
     def _arrived(self, request: Request, length: int, pending: Pending) -> None:
         request.pending = None
-        if self._reading.pop(request, _GONE) is _GONE:
+        if self.reading.pop(request, GONE) is GONE:
             return
         try:
             body = pending.result()
@@ -115,16 +107,16 @@ class BodyReader:
             return
 
         def admit(size: int) -> Answer | None:
-            return self._too_large if request.bytes + size > self._limit else request.reserve(size, 0)
+            return self._too_large if request.size + size > self._limit else request.reserve(size, 0)
 
         reader = PieceReader(request.protocol, admit, self._later, partial(self._read_whole, request), doubtful=doubtful)
-        self._reading[request] = None
+        self.reading[request] = None
         request.pending = reader
         reader.start()
 
     def _read_whole(self, request: Request, body: bytes | Answer) -> None:
         request.pending = None
-        if self._reading.pop(request, _GONE) is _GONE:
+        if self.reading.pop(request, GONE) is GONE:
             return
         if isinstance(body, bytes):
             self._take(request, body)
@@ -135,12 +127,12 @@ class BodyReader:
 
     def _discard(self, request: Request, answer: Answer) -> None:
         discarder = Discarder(request.protocol, _DISCARD_MOST, partial(self._discarded, request))
-        self._reading[request] = answer
+        self.reading[request] = answer
         request.pending = discarder
         discarder.start()
 
     def _discarded(self, request: Request) -> None:
         request.pending = None
-        certain = self._reading.pop(request, _GONE)
-        if not isinstance(certain, _Gone):
+        certain = self.reading.pop(request, GONE)
+        if certain is not GONE:
             request.finish(certain)

@@ -1,23 +1,26 @@
-"""One request on its way from its header lines to its answer."""
+"""One request on its way from its header lines to its answer; `plain` has the common kind."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from typing import Protocol as Face
 
 from confluent_kafka import KafkaError, Message
 
 from headrace.receiver.answers import ACCEPTED, Answer, accept
+from headrace.receiver.guard import Claims
+from headrace.receiver.latencies import Latencies
 from headrace.receiver.producer import KafkaProducer
 from headrace.receiver.rsgi import Protocol
-from headrace.receiver.table import Ingress, Labels
-
-if TYPE_CHECKING:
-    from headrace.receiver.guard import Claims
-    from headrace.receiver.metrics import Metrics
+from headrace.receiver.table import Ingress
 
 Pairs = list[tuple[str, str]]
+Reading = dict["Arriving", Answer | None]
+"""Requests whose body is on its way, with the answer that is already certain. Who takes one out of here goes on with it."""
+
+GONE = Answer(0)
+"""What taking a request out of a `Reading` gives where somebody else was faster."""
 
 
 class Cancellable(Face):
@@ -28,13 +31,25 @@ class Cancellable(Face):
         ...
 
 
+class Arriving(Face):
+    """A request whose body is being read."""
+
+    started: float
+    pending: Cancellable | None
+
+    def finish(self, refusal: Answer) -> None:
+        """Refuse it."""
+        ...
+
+
 class Request:
-    """What is known of a request, and what it has reserved. `finish` is to be called once, by whoever holds it."""
+    """Any request. `finish` is to be called once, by whoever holds it."""
 
     __slots__ = (
-        "_metrics",
-        "admitted",
-        "bytes",
+        "_latencies",
+        "_now",
+        "_room",
+        "_size",
         "claims",
         "event_type",
         "fields",
@@ -42,7 +57,6 @@ class Request:
         "items",
         "pending",
         "plain",
-        "producer",
         "protocol",
         "started",
     )
@@ -53,59 +67,49 @@ class Request:
         items: Pairs,
         fields: dict[str, str],
         ingress: Ingress | None,
-        started: float,
-        metrics: Metrics,
+        latencies: Latencies,
+        now: Callable[[], float],
     ) -> None:
         self.protocol = protocol
         self.items = items
         self.fields = fields
         self.ingress = ingress
-        self.started = started
-        """When it arrived, on the monotonic clock."""
-        self._metrics = metrics
-        self.producer: KafkaProducer | None = None
-        """Where room is reserved: for `admitted` events and `bytes`."""
-        self.admitted = 0
-        self.bytes = 0
-        self.plain = True
-        """Each header once, and all of them ASCII."""
-        self.claims: Claims | None = None
+        self.claims: Claims = {}
         self.event_type = ""
         self.pending: Cancellable | None = None
         """The body, while it is being read."""
+        self.started = now()
+        """When it arrived, on the monotonic clock."""
+        self._now = now
+        self._latencies = latencies
+        self._room = 0
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that are reserved."""
+        return self._size
 
     def reserve(self, size: int, events: int) -> Answer | None:
-        """Reserve more room at the producer; the refusal where there is none."""
-        producer = self.producer
-        if producer is None:
-            return None
-        refusal = producer.admit(size, events)
+        """Reserve room at the producer, more each time; the refusal where there is none."""
+        producer = self.ingress.producer if self.ingress is not None else None
+        refusal = producer.admit(size, events) if producer is not None else None
         if refusal is None:
-            self.bytes += size
-            self.admitted += events
+            self._size += size
+            self._room += events
         return refusal
-
-    def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """The delivery report of a request with one event."""
-        producer = self.producer
-        if producer is None:
-            return
-        if error is None:
-            producer.delivered()
-            self.finish(None)
-        else:
-            self.finish(producer.refusal(error))
 
     def finish(self, refusal: Answer | None) -> None:
         """Give the room back, answer (202 without a refusal) and count."""
-        if self.producer is not None:
-            self.producer.release(self.bytes, self.admitted)
+        producer = self.ingress.producer if self.ingress is not None else None
+        if producer is not None:
+            producer.release(self._size, self._room)
         if refusal is None:
             accept(self.protocol)
         else:
             refusal.send(self.protocol)
-        labels: Labels | None = self.ingress.labels if self.ingress is not None else None
-        self._metrics.observe(labels, self.event_type, refusal.status if refusal is not None else ACCEPTED, self.started)
+        status = ACCEPTED if refusal is None else refusal.status
+        self._latencies.observe(self.event_type, status, self._now() - self.started)
 
 
 class Batch:

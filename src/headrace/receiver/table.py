@@ -6,16 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from headrace.receiver.guard import Guard
+from headrace.receiver.latencies import Labels, Latencies
 from headrace.receiver.producer import KafkaProducer
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """How metrics name an ingress: the kind in lower case, namespace and name of its resource."""
-
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,7 +22,9 @@ class Ingress:
     structured: bool = False
     guard: Guard | None = None
     closed: str = ""
-    labels: Labels = field(default_factory=Labels)
+    plain: bool = False
+    """Whether plain requests may take the hot path: the ingress is open, in binary mode and without a guard."""
+    latencies: Latencies = field(default_factory=lambda: Latencies(Labels()))
 
 
 class IngressTable:
@@ -63,7 +57,7 @@ class IngressTable:
         path, host = ingress.path.removesuffix("/"), host_of(ingress.host)
         holder = (self.by_path.get(path) if ingress.path else None) or (self._by_host.get(host) if host else None)
         if holder is not None:
-            ingress.closed = f"its address belongs to {holder.uid}"
+            ingress.closed, ingress.plain = f"its address belongs to {holder.uid}", False
             return
         if ingress.path:
             self.by_path[path] = self.by_path[path + "/"] = ingress

@@ -1,0 +1,185 @@
+"""What people want to know of a Kafka, beyond what Headrace itself needs (`kafka.admin`): configurations, groups, sizes.
+
+Every call blocks until Kafka answered, at most `timeout` seconds, and raises `Retriable` or `Terminal` like `kafka.admin`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from headrace.base.clock import Deadline
+from headrace.base.errors import Retriable
+from headrace.kafka.admin import Admin, TopicFacts
+from headrace.kafka.failures import kafka_error
+from headrace.kafka.settings import KafkaSettings
+from headrace.kafka.wire import KeyType, connect, connect_any
+
+T = TypeVar("T")
+
+
+class Origin(IntEnum):
+    """Where a value in force comes from: `ConfigSource` of Kafka's admin client."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    BROKER = 2
+    CLUSTER = 3
+    FILE = 4
+    DEFAULT = 5
+    GROUP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One setting. `value` is None where Kafka keeps it to itself."""
+
+    name: str
+    value: str | None
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One consumer group; `state` and `kind` in Kafka's own words."""
+
+    name: str
+    state: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A consumer in a group, with the partitions it has now."""
+
+    id: str
+    client: str
+    host: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One group; `coordinator` is a broker id, -1 where there is none. `state` DEAD: Kafka knows no such group."""
+
+    name: str
+    state: str
+    kind: str
+    assignor: str
+    coordinator: int
+    members: tuple[Member, ...]
+
+
+class Inspector:
+    """Looks at one Kafka."""
+
+    def __init__(self, settings: KafkaSettings, timeout: float = 10.0) -> None:
+        self._settings = settings
+        self._timeout = timeout
+        self._client = AdminClient(settings.client(log_level=2))
+
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, list[ConfigValue]]:
+        """The settings of each topic that are not Kafka's defaults. Raises `Terminal` for a topic that does not exist."""
+        found = self._configs(ConfigResource(ResourceType.TOPIC, topic) for topic in topics)
+        return {name: [value for value in values if value.origin is not Origin.DEFAULT] for name, values in found.items()}
+
+    def broker_setting(self, name: str, broker: int) -> str | None:
+        """The value in force of a broker's setting; None for one that it has not."""
+        values = self._configs([ConfigResource(ResourceType.BROKER, str(broker))])[str(broker)]
+        return next((value.value for value in values if value.name == name), None)
+
+    def alter_topic(self, topic: str, values: Mapping[str, str], reset: Iterable[str] = ()) -> None:
+        """Set some settings of a topic and bring others back to their defaults; the rest stays."""
+        entries = [
+            *(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in values.items()),
+            *(ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in reset),
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        futures = self._client.incremental_alter_configs([resource], request_timeout=self._timeout)
+        settled(futures[resource], f"topic {topic}")
+
+    def groups(self) -> list[GroupSummary]:
+        """All consumer groups, by name."""
+        listed = settled(self._client.list_consumer_groups(request_timeout=self._timeout), "consumer groups")
+        if listed.errors and not listed.valid:
+            raise kafka_error(listed.errors[0], "consumer groups")
+        found = (GroupSummary(one.group_id, one.state.name, one.type.name) for one in listed.valid)
+        return sorted(found, key=lambda one: one.name)
+
+    def group(self, name: str) -> GroupFacts:
+        """One group as it is now."""
+        found = settled(self._client.describe_consumer_groups([name], request_timeout=self._timeout)[name], f"group {name}")
+        members = (
+            Member(
+                one.member_id,
+                one.client_id,
+                one.host.removeprefix("/"),
+                tuple((part.topic, part.partition) for part in (one.assignment.topic_partitions if one.assignment else ())),
+            )
+            for one in found.members
+        )
+        coordinator = -1 if found.coordinator is None else found.coordinator.id
+        return GroupFacts(name, found.state.name, found.type.name, found.partition_assignor, coordinator, tuple(members))
+
+    def group_offsets(self, name: str) -> dict[tuple[str, int], int]:
+        """Everything that the group has committed: (topic, partition) -> offset; empty for a group that does not exist."""
+        deadline = Deadline(self._timeout)
+        while True:
+            try:
+                with connect_any(self._settings, self._timeout) as connection:
+                    node = connection.find_coordinator(name, KeyType.GROUP)
+                with connect(self._settings, node.host, node.port, self._timeout) as connection:
+                    return connection.group_offsets(name)
+            except Retriable:
+                # The coordinator is on its way, or gone with another to come.
+                if deadline.expired:
+                    raise
+                time.sleep(0.1)
+
+    def sizes(self, topics: Iterable[TopicFacts]) -> dict[tuple[str, int], int]:
+        """Bytes on disk of each partition, at its leader; partitions without a leader are absent."""
+        wanted: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for topic in topics:
+            for partition, facts in enumerate(topic.details):
+                if facts.leader >= 0:
+                    wanted[facts.leader][topic.name].append(partition)
+        brokers = Admin(self._settings, self._timeout).cluster_info().brokers
+        sizes: dict[tuple[str, int], int] = {}
+        for broker, partitions in wanted.items():
+            if broker in brokers:
+                host, _, port = brokers[broker].rpartition(":")
+                with connect(self._settings, host, int(port), self._timeout) as connection:
+                    sizes |= connection.partition_sizes(partitions)
+        return sizes
+
+    def _configs(self, resources: Iterable[ConfigResource]) -> dict[str, list[ConfigValue]]:
+        futures = self._client.describe_configs(list(resources), request_timeout=self._timeout)
+        return {
+            resource.name: [
+                _value(entry) for entry in settled(future, f"{resource.restype.name.lower()} {resource.name}").values()
+            ]
+            for resource, future in futures.items()
+        }
+
+
+def settled(future: Future[T], subject: str) -> T | Any:
+    """What came of a request. Raises as `kafka_error` says."""
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise kafka_error(error, subject) from error
+
+
+def _value(entry: ConfigEntry) -> ConfigValue:
+    number: Any = entry.source
+    return ConfigValue(entry.name, entry.value, Origin(int(number)) if number in set(Origin) else Origin.UNKNOWN)

@@ -93,7 +93,10 @@ def fuzz_cesql(data: bytes) -> bool:
     assert type(result) in (str, int, bool)
     assert isinstance(result, str | bool) or -(2**31) <= result < 2**31
     assert evaluate(_EVENT) == (result, error)
-    cesql.required_values(cesql.parse(expression))
+    parts = [
+        cesql.compile_tree(cesql.is_true(part))(_EVENT) == (True, None) for part in cesql.conjuncts(cesql.parse(expression))
+    ]
+    assert all(parts) is (cesql.compile_tree(cesql.is_true(cesql.parse(expression)))(_EVENT) == (True, None))
     return True
 
 

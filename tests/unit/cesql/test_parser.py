@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.cesql import ParseError, check, compile, evaluate, parse, required_values
+from headrace.core.cesql import ParseError, Value, check, compile, compile_tree, conjuncts, evaluate, is_true, parse
 
 
 def problem(expression: str) -> ParseError:
@@ -86,23 +86,27 @@ def test_a_sound_expression_has_nothing_to_find() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "required"),
+    ("expression", "parts"),
     [
-        ("type = 'a'", {"type": {"a"}}),
-        ("type IN ('a', 'b')", {"type": {"a", "b"}}),
-        ("type = 'a' AND source = 's' AND hop < 5", {"type": {"a"}, "source": {"s"}}),
-        ("type = 'a' AND type = 'b'", {"type": set()}),
-        ("type = 'a' AND (source = 's' OR source = 't')", {"type": {"a"}}),
-        ("type = 'a' AND source = 's' OR subject = 'x'", {"type": {"a"}}),
-        ("(type = 'a' AND source = 's') OR subject = 'x'", {}),
-        ("type = 'a' XOR true", {}),
-        ("NOT (type = 'a')", {}),
-        ("type != 'a'", {}),
-        ("type NOT IN ('a')", {}),
-        ("type = 5", {}),
-        ("type IN ('a', 5)", {}),
-        ("type = source", {}),
+        ("type = 'a'", ["type = 'a'"]),
+        ("a AND b AND c", ["a", "b", "c"]),
+        ("(a AND b) AND (c AND d)", ["a", "b", "c", "d"]),
+        ("a AND b OR c", ["a", "b OR c"]),
+        ("a AND b AND c XOR d AND e", ["a", "b", "c XOR d AND e"]),
+        ("a OR b AND c", ["a OR b AND c"]),
+        ("(a OR b) AND c", ["a OR b", "c"]),
+        ("NOT (a AND b)", ["NOT (a AND b)"]),
     ],
 )
-def test_values_that_an_expression_requires_are_seen(expression: str, required: dict[str, set[str]]) -> None:
-    assert required_values(parse(expression)) == required
+def test_the_parts_that_and_joins_are_seen(expression: str, parts: list[str]) -> None:
+    assert conjuncts(parse(expression)) == tuple(parse(part) for part in parts)
+
+
+@pytest.mark.parametrize("value", [True, False, "true", "false", "x", 1, 0, None])
+@pytest.mark.parametrize("expression", ["a AND b", "a AND (b AND a)", "a AND b OR a", "a AND NOT b", "a AND b = TRUE"])
+def test_an_expression_is_true_where_all_its_parts_are(expression: str, value: Value | None) -> None:
+    for event in ({"a": True, "b": value}, {"a": value, "b": True}, {"a": value, "b": value}):
+        known = {name: content for name, content in event.items() if content is not None}
+        tree = parse(expression)
+        parts = [compile_tree(is_true(part))(known) == (True, None) for part in conjuncts(tree)]
+        assert all(parts) is (compile_tree(tree)(known) == (True, None))

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.core import filters as public
 from headrace.core.contract import Egress
-from headrace.core.filters import FilterIndex, InvalidFilter, compile_egress
-from headrace.core.filters import predicate as predicates
-from headrace.core.filters.model import Filter
+from headrace.core.filters import FilterIndex, InvalidFilter, Predicate, compile_egress, paths
 
 NAMES = ("type", "source", "subject", "ext", "dataschema", "schemaurl")
 VALUES = ("a", "ab", "abc", "b", "ba", "cab")
@@ -26,6 +24,13 @@ expressions = st.sampled_from(
         "type = 'a' AND source = 'b'",
         "type IN ('a', 'ab') AND subject LIKE 'a%'",
         "type = 'a' AND type = 'b'",
+        "type = ''",
+        "type = 'a' AND (source LIKE 'a%' AND subject LIKE '%b')",
+        "source LIKE 'a%' AND NOT (type = 'a') OR EXISTS ext",
+        "type LIKE 'a_%' AND source IN ('a', 'b', '')",
+        "dataschema = 'a' AND schemaurl LIKE 'a%'",
+        "ext AND type = 'a'",
+        "type NOT LIKE 'a%' AND type NOT IN ('b')",
         "EXISTS ext OR type = 'b'",
         "ext = 'a' XOR type = 'a'",
         "LENGTH(type) = 2",
@@ -88,10 +93,10 @@ class Counter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = 0
         self.compiled = 0
-        original = predicates.compile_filter
+        original = paths.compile_condition
 
-        def counting(filter_: Filter) -> predicates.Predicate:
-            accepts = original(filter_)
+        def counting(condition: paths.Condition) -> Predicate:
+            accepts = original(condition)
             self.compiled += 1
 
             def ask(attributes: Any) -> bool:
@@ -100,7 +105,7 @@ class Counter:
 
             return ask
 
-        monkeypatch.setattr("headrace.core.filters.index.compile_filter", counting)
+        monkeypatch.setattr("headrace.core.filters.index.compile_condition", counting)
 
 
 @pytest.fixture
@@ -134,10 +139,16 @@ def test_what_can_be_looked_up_is_not_asked_however_many_lanes_there_are(make: A
     assert counter.asked == 0
 
 
-def test_an_expression_is_asked_only_about_events_with_the_values_that_it_requires(counter: Counter) -> None:
-    index = FilterIndex((n, egress({"cesql": f"type = 't{n}' AND EXISTS subject"})) for n in range(200))
+def test_the_parts_of_an_expression_that_can_be_looked_up_are(counter: Counter) -> None:
+    index = FilterIndex((n, egress({"cesql": f"type = 't{n}' AND source LIKE '/s%' AND EXISTS subject"})) for n in range(200))
     assert index.match(EVENT) == [7]
     assert counter.asked == 1
+
+
+def test_the_parts_that_expressions_share_are_asked_once(counter: Counter) -> None:
+    index = FilterIndex((n, egress({"cesql": f"LENGTH(subject) = 1 AND type IN ('t{n}', 'u{n}')"})) for n in range(200))
+    assert index.match(EVENT) == [7]
+    assert (counter.asked, counter.compiled) == (1, 1)
 
 
 def test_a_condition_of_many_lanes_is_compiled_and_asked_once(counter: Counter) -> None:

@@ -8,10 +8,10 @@ expression's type where the specification says no other, and the error says what
 """
 
 from headrace.core.cesql.casts import Value, text
-from headrace.core.cesql.compiler import Evaluate, check, compile, evaluate
+from headrace.core.cesql.compiler import Evaluate, check, compile, compile_tree, evaluate
+from headrace.core.cesql.conjuncts import conjuncts, is_true
 from headrace.core.cesql.errors import CesqlError, Kind, ParseError
 from headrace.core.cesql.parser import parse
-from headrace.core.cesql.requires import required_values
 
 __all__ = [
     "CesqlError",
@@ -21,8 +21,10 @@ __all__ = [
     "Value",
     "check",
     "compile",
+    "compile_tree",
+    "conjuncts",
     "evaluate",
+    "is_true",
     "parse",
-    "required_values",
     "text",
 ]

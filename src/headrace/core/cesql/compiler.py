@@ -52,7 +52,11 @@ class _Stop(Exception):
 @lru_cache(maxsize=1024)
 def compile(expression: str) -> Evaluate:  # as re.compile: the module's name belongs to the word
     """The function that evaluates `expression`. Raises `ParseError`."""
-    node = parse(expression)
+    return compile_tree(parse(expression))
+
+
+def compile_tree(node: ast.Node) -> Evaluate:
+    """The function that evaluates a tree."""
     step, zero = _step(node), ZERO[_type(node) or bool]
 
     def run(attributes: Attributes) -> tuple[Value, CesqlError | None]:

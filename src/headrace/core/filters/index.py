@@ -20,8 +20,8 @@ from weakref import WeakValueDictionary
 from headrace.core.contract import Egress
 from headrace.core.filters.model import Exact, Filter, Prefix
 from headrace.core.filters.parse import filters_of_egress
-from headrace.core.filters.paths import Path, lookup, paths_of
-from headrace.core.filters.predicate import Predicate, compile_filter
+from headrace.core.filters.paths import Condition, Path, compile_condition, lookup, paths_of
+from headrace.core.filters.predicate import Predicate
 
 Lane = TypeVar("Lane", bound=Hashable)
 
@@ -32,7 +32,7 @@ class FilterIndex(Generic[Lane]):
     def __init__(self, lanes: Iterable[tuple[Lane, Egress]] = ()) -> None:
         self._root: _Node[Lane] = _Node()
         self._paths: dict[Lane, tuple[Path, ...]] = {}
-        self._shared: WeakValueDictionary[Filter, _Condition] = WeakValueDictionary()
+        self._shared: WeakValueDictionary[Condition, _Question] = WeakValueDictionary()
         for lane, egress in lanes:
             self.add(lane, egress)
 
@@ -54,7 +54,7 @@ class FilterIndex(Generic[Lane]):
         for path in paths:
             node = self._root
             for condition in path:
-                node = node.child(condition) or node.grow(condition, self._condition)
+                node = node.child(condition) or node.grow(condition, self._question)
             (node.lanes if len(paths) == 1 else node.repeated)[lane] = None
 
     def remove(self, lane: Lane) -> None:
@@ -75,39 +75,43 @@ class FilterIndex(Generic[Lane]):
         """The lanes that take the event, each once, in no order that means anything."""
         found: list[Lane] = []
         repeated: dict[Lane, None] = {}
-        answers: dict[_Condition, bool] = {}
+        answers: dict[_Question, bool] = {}
         nodes = [self._root]
         for node in nodes:
-            found += node.lanes
+            if node.lanes:
+                found += node.lanes
             if node.repeated:
                 repeated.update(node.repeated)
-            for name, values in node.exact.items():
-                child = values.get(attributes.get(name, ""))
-                if child is not None:
-                    nodes.append(child)
-            for (name, length), values in node.affixes.items():
-                value = attributes.get(name, "")
-                child = values.get(value[:length] if length > 0 else value[length:])
-                if child is not None:
-                    nodes.append(child)
-            for condition, child in node.conditions.values():
-                answer = answers.get(condition)
-                if answer is None:
-                    answer = answers[condition] = condition.accepts(attributes)
-                if answer:
-                    nodes.append(child)
+            if node.exact:
+                for name, values in node.exact.items():
+                    child = values.get(attributes.get(name, ""))
+                    if child is not None:
+                        nodes.append(child)
+            if node.affixes:
+                for (name, length), values in node.affixes.items():
+                    value = attributes.get(name, "")
+                    child = values.get(value[:length] if length > 0 else value[length:])
+                    if child is not None:
+                        nodes.append(child)
+            if node.conditions:
+                for question, child in node.conditions.values():
+                    answer = answers.get(question)
+                    if answer is None:
+                        answer = answers[question] = question.accepts(attributes)
+                    if answer:
+                        nodes.append(child)
         if repeated:
             found += repeated
         return found
 
-    def _condition(self, filter_: Filter) -> _Condition:
-        shared = self._shared.get(filter_)
+    def _question(self, condition: Condition) -> _Question:
+        shared = self._shared.get(condition)
         if shared is None:
-            shared = self._shared[filter_] = _Condition(compile_filter(filter_))
+            shared = self._shared[condition] = _Question(compile_condition(condition))
         return shared
 
 
-class _Condition:
+class _Question:
     """One function, shared by all nodes that ask it; it goes with the last of them."""
 
     __slots__ = ("__weakref__", "accepts")
@@ -126,13 +130,13 @@ class _Node(Generic[Lane]):
         self.repeated: dict[Lane, None] = {}
         self.exact: dict[str, dict[str, _Node[Lane]]] = {}
         self.affixes: dict[tuple[str, int], dict[str, _Node[Lane]]] = {}
-        self.conditions: dict[Filter, tuple[_Condition, _Node[Lane]]] = {}
+        self.conditions: dict[Condition, tuple[_Question, _Node[Lane]]] = {}
 
     @property
     def is_empty(self) -> bool:
         return not (self.lanes or self.repeated or self.exact or self.affixes or self.conditions)
 
-    def child(self, condition: Filter) -> _Node[Lane] | None:
+    def child(self, condition: Condition) -> _Node[Lane] | None:
         found = lookup(condition)
         if found is None:
             return self.conditions[condition][1] if condition in self.conditions else None
@@ -141,7 +145,7 @@ class _Node(Generic[Lane]):
             return self.exact.get(name, {}).get(value)
         return self.affixes.get(_affix(condition, name, value), {}).get(value)
 
-    def grow(self, condition: Filter, shared: Callable[[Filter], _Condition]) -> _Node[Lane]:
+    def grow(self, condition: Condition, shared: Callable[[Condition], _Question]) -> _Node[Lane]:
         """A new node behind `condition`; `shared` makes or finds the function of one that has to be asked."""
         child: _Node[Lane] = _Node()
         found = lookup(condition)
@@ -155,7 +159,7 @@ class _Node(Generic[Lane]):
             self.affixes.setdefault(_affix(condition, name, value), {})[value] = child
         return child
 
-    def cut(self, condition: Filter) -> None:
+    def cut(self, condition: Condition) -> None:
         """Drop the node behind `condition`, and the table if it was the last one there."""
         found = lookup(condition)
         if found is None:
@@ -173,5 +177,5 @@ class _Node(Generic[Lane]):
                 del self.affixes[key]
 
 
-def _affix(condition: Filter, name: str, value: str) -> tuple[str, int]:
+def _affix(condition: Condition, name: str, value: str) -> tuple[str, int]:
     return name, len(value) if isinstance(condition, Prefix) else -len(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from headrace.core import cesql
+from headrace.core.cesql import ast
 from headrace.core.contract import Egress
 from headrace.core.filters.model import (
     SCHEMA_NAMES,
@@ -56,7 +57,7 @@ def compile_filter(filter_: Filter) -> Predicate:
         case Not(inner):
             return _not(compile_filter(inner))
         case Cesql(expression):
-            return _cesql(expression)
+            return compile_tree(cesql.parse(expression))
 
 
 def reader(name: str) -> Read:
@@ -93,8 +94,9 @@ def _not(inner: Predicate) -> Predicate:
     return lambda attributes: not inner(attributes)
 
 
-def _cesql(expression: str) -> Predicate:
-    evaluate = cesql.compile(expression)
+def compile_tree(tree: ast.Node) -> Predicate:
+    """The predicate of a CESQL expression."""
+    evaluate = cesql.compile_tree(tree)
 
     def accepts(attributes: Mapping[str, str]) -> bool:
         result, error = evaluate(attributes)

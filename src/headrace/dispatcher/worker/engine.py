@@ -29,6 +29,8 @@ from headrace.dispatcher.worker.courier import Courier, Outside
 from headrace.dispatcher.worker.delivery import Delivery, Ending
 from headrace.dispatcher.worker.gate import Gate
 from headrace.dispatcher.worker.intake import Intake
+from headrace.dispatcher.worker.lane import Lane
+from headrace.dispatcher.worker.lookups import Lookups
 from headrace.dispatcher.worker.publisher import Publisher
 from headrace.dispatcher.worker.record import Record
 from headrace.dispatcher.worker.reporter import Reporter
@@ -45,6 +47,8 @@ _BEAT = 1.0
 _CHANGE_PAUSE = 0.05
 """Reports about changes are not sent more often."""
 _LAST_WRITES = 2.0
+_LOOK_AGAIN = 1.0
+_LOOK_AGAIN_LATEST = 15.0
 
 
 class Phase(Enum):
@@ -90,6 +94,10 @@ class Engine:
         self._roster = Roster(spec)
         self._scribe = Scribe(spec, self._control, clock, self.post)
         self._reporter = Reporter(spec, task, self._control, clock)
+        self._lookups = Lookups(spec)
+        self._looking = False
+        self._look_again_at = 0.0
+        self._look_pause = _LOOK_AGAIN
         self._phase = Phase.STARTING
         self._orders = LaneOrders()
         self._publishing = 0
@@ -133,6 +141,7 @@ class Engine:
         """Let go of everything; after `stopped`."""
         self.post(self._end)
         self._thread.join()
+        self._lookups.close()
         for publisher in {self._control, self._data}:
             publisher.close(_LAST_WRITES)
         self._client.close()
@@ -252,7 +261,7 @@ class Engine:
         self._after_roster()
 
     def _after_roster(self) -> None:
-        """Break off what belongs to lanes that are gone."""
+        """See to what a change of the lanes leaves to do: break off what is gone, find what is missing."""
         removed, self._roster.removed = self._roster.removed, []
         for lane in removed:
             self._scribe.forget(lane)
@@ -261,6 +270,55 @@ class Engine:
             lane.settle()
         if removed:
             self._changed = True
+        for lane in self._roster.lanes.values():
+            if lane.fetching and not lane.fetch_begun:
+                self._fetch(lane)
+        self._look_pause = _LOOK_AGAIN
+        self._find_places()
+
+    def _find_places(self) -> None:
+        """Look up the positions of lanes that can't start without."""
+        lost = self._roster.lost_places
+        if lost and not self._looking and self._spec.mode is Mode.LIVE:
+            self._looking = True
+            self._lookups.positions(self._roster.partition, lost, lambda found: self.post(partial(self._places_found, found)))
+
+    def _places_found(self, found: dict[str, bytes]) -> None:
+        self._looking = False
+        self._roster.locate(found)
+        for uid in found:
+            lane = self._roster.lanes.get(uid)
+            if lane is not None:
+                self._scribe.know(lane, self._scribe.record(lane))
+        if self._roster.lost_places:
+            self._look_again_at = self._clock.monotonic() + self._look_pause
+            self._look_pause = min(2 * self._look_pause, _LOOK_AGAIN_LATEST)
+        self._changed = True
+
+    def _fetch(self, lane: Lane) -> None:
+        """Get the events of stragglers that are behind the reader."""
+        lane.fetch_begun = True
+
+        def found(offset: int, frame: Frame | None) -> None:
+            self.post(partial(self._fetched, lane, offset, frame))
+
+        self._lookups.events(self._roster.partition, lane.fetching, found)
+
+    def _fetched(self, lane: Lane, offset: int, frame: Frame | None) -> None:
+        record = None
+        if frame is not None:
+            try:
+                record = Record(frame, len(frame.value or b""), self._spec.offset_extensions)
+            except InvalidEvent as error:
+                log.warning("An event that waited for a retry can't be read any more", offset=offset, reason=str(error))
+        if record is None:
+            lane.lose(offset)
+        else:
+            delivery = lane.adopt(record)
+            if delivery is not None:
+                wait = lane.subscription.policy.wait_ms(max(1, delivery.attempts)) or 0
+                self._timers.add(self._clock.monotonic() + min(wait / 1000, _BEAT), delivery)
+        self._roster.touched.append(lane)
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -382,6 +440,9 @@ class Engine:
         now = self._clock.monotonic()
         if self._phase is Phase.STOPPED:
             return
+        if self._look_again_at and now >= self._look_again_at:
+            self._look_again_at = 0.0
+            self._find_places()
         if now >= self._next_beat:
             self._next_beat = now + _BEAT
             if self._roster.ring is not None:

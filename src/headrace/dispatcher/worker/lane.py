@@ -70,6 +70,7 @@ class Lane:
         self.ready: deque[Delivery] = deque()
         self.active: dict[int, Delivery] = {}
         self.fetching: dict[int, Straggler] = {}
+        self.fetch_begun = False
         self.in_flight = 0
         self.aside = 0
         self.pinned = 0
@@ -104,6 +105,7 @@ class Lane:
         self.begin = progress.position
         self._before = progress
         self.fetching = {one.offset: one for one in progress.stragglers if one.offset < self.begin}
+        self.fetch_begun = False
         self._history = {one.offset: one for one in progress.stragglers if one.offset >= self.begin}
 
     def hold(self, progress: Progress, state: LaneState = LaneState.PARKED) -> None:

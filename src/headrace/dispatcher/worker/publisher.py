@@ -16,7 +16,7 @@ log = get_logger(__name__)
 TIMEOUT_MS = 5_000
 """As long as the receiver waits for Kafka."""
 
-_POLL = 1.0
+_POLL = 0.25
 Headers = Sequence[tuple[str, bytes]]
 OnWritten = Callable[[str], None]
 """Called on the publisher's thread, with an empty text or what went wrong."""

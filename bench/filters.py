@@ -48,7 +48,8 @@ DIALECTS: dict[str, Callable[[int], dict[str, Any]]] = {
         "all": [{"not": {"prefix": {"source": "/none"}}}, {"exact": {"source": f"/shops/{n}"}}]
     },
     "cesql with a required type": lambda n: {"cesql": f"type = 'com.example.order.t{n}' AND INT(ttl) > 5"},
-    "cesql, nothing to look up": lambda n: {"cesql": f"INT(ttl) > 5 AND type LIKE '%.t{n}'"},
+    "cesql with a shared part": lambda n: {"cesql": f"INT(ttl) > 5 AND type LIKE '%.t{n}'"},
+    "cesql, nothing to look up": lambda n: {"cesql": f"CONCAT(subject, '-{n}') = 'order-77-7'"},
 }
 EXPRESSIONS = (
     "type = 'com.example.order.t7'",

@@ -77,6 +77,8 @@ def check_name(name: str) -> str:
 
 def check_text(name: str, value: str) -> str:
     """`value` itself; `InvalidEvent` when it holds a character that the type String excludes."""
+    if value.isascii() and value.isprintable():
+        return value
     found = _DISALLOWED.search(value)
     if found is not None:
         raise InvalidEvent(f"the character U+{ord(found[0]):04X} is not allowed in an attribute", subject=name)

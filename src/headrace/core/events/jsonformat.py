@@ -31,6 +31,8 @@ MEDIA_TYPE = "application/cloudevents+json"
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+_PLAIN_NAME = re.compile(r'"([a-z0-9_]+)"[ \t\n\r]*:[ \t\n\r]*')
+_FOLLOWING = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _TEXT = re.compile(r"text/|.*(?:/|\+)(?:xml|yaml)[ \t]*(?:;|$)", re.IGNORECASE)
 _JSON_SPACE = b" \t\n\r"
@@ -145,19 +147,26 @@ class _Document:
         if text[index : index + 1] == "}":
             return {}, data, index + 1
         while True:
-            if text[index : index + 1] != '"':
-                raise ValueError(f"expected the name of a member at character {index}")
-            name, index = _scan_string(text, index + 1, True)
-            start = self.expect(":", _skip(text, index))
+            plain = _PLAIN_NAME.match(text, index)
+            name, start = (plain[1], plain.end()) if plain is not None else self._name(index)
             if name in members:
                 raise InvalidEvent("occurs twice", subject=repr(name))
             members[name], end = _scan(text, start)
             if name == "data":
                 data = slice(start, end)
-            index = _skip(text, end)
-            if text[index : index + 1] != ",":
-                return members, data, self.expect("}", index)
-            index = _skip(text, index + 1)
+            following = _FOLLOWING.match(text, end)
+            if following is None:
+                raise ValueError(f"expected ',' or '}}' at character {end}")
+            index = following.end()
+            if following[1] == "}":
+                return members, data, index
+
+    def _name(self, index: int) -> tuple[str, int]:
+        """Any name of a member, and where its value starts."""
+        if self._text[index : index + 1] != '"':
+            raise ValueError(f"expected the name of a member at character {index}")
+        name, end = _scan_string(self._text, index + 1, True)
+        return name, self.expect(":", _skip(self._text, end))
 
 
 def _event(members: dict[str, Any], json_data: str, passthrough: tuple[tuple[str, str], ...]) -> Event:

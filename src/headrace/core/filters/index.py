@@ -95,8 +95,11 @@ class FilterIndex(Generic[Lane]):
                         nodes.append(child)
             if node.conditions:
                 for question, child in node.conditions.values():
-                    answer = answers.get(question)
-                    if answer is None:
+                    if question.nodes == 1:
+                        answer = question.accepts(attributes)
+                    elif question in answers:
+                        answer = answers[question]
+                    else:
                         answer = answers[question] = question.accepts(attributes)
                     if answer:
                         nodes.append(child)
@@ -112,12 +115,13 @@ class FilterIndex(Generic[Lane]):
 
 
 class _Question:
-    """One function, shared by all nodes that ask it; it goes with the last of them."""
+    """One function, shared by all `nodes` that ask it; it goes with the last of them."""
 
-    __slots__ = ("__weakref__", "accepts")
+    __slots__ = ("__weakref__", "accepts", "nodes")
 
     def __init__(self, accepts: Predicate) -> None:
         self.accepts = accepts
+        self.nodes = 0
 
 
 class _Node(Generic[Lane]):
@@ -150,7 +154,9 @@ class _Node(Generic[Lane]):
         child: _Node[Lane] = _Node()
         found = lookup(condition)
         if found is None:
-            self.conditions[condition] = (shared(condition), child)
+            question = shared(condition)
+            question.nodes += 1
+            self.conditions[condition] = (question, child)
             return child
         name, value = found
         if isinstance(condition, Exact):
@@ -163,7 +169,7 @@ class _Node(Generic[Lane]):
         """Drop the node behind `condition`, and the table if it was the last one there."""
         found = lookup(condition)
         if found is None:
-            del self.conditions[condition]
+            self.conditions.pop(condition)[0].nodes -= 1
             return
         name, value = found
         if isinstance(condition, Exact):

@@ -271,7 +271,7 @@ def finalize(world: World, model: Kind, *, own_topic: bool, first: tuple[Action,
     delete = DeleteTopic(before.topic, state.topic_id if isinstance(state, TopicFacts) else "")
     problem = state.message if isinstance(state, KafkaProblem) else world.failure(delete)
     if problem is not None:
-        if deleted_for(model, world.now) >= world.settings.give_up_s:
+        if world.hopeless(delete, state, deleted_for(model, world.now)):
             text = f"topic {before.topic.topic} was left behind: {problem}"
             world.tell(Notice(key, uid, Reason.TOPIC_LEFT_BEHIND, text, warning=True))
             world.step(key, *last)

@@ -286,11 +286,12 @@ def _removed(world: World, channel: KafkaChannel, uid: str, record: LaneRecord) 
     way = lanes.remove(world, uid, owner, record, world.now - record.removed_at)
     if isinstance(way, str):
         return record
-    if not world.observed.positions.get(uid):
-        return None
     actions, _ = way
+    placed = record.partitions > 0 and not record.leaving
+    if not world.observed.positions.get(uid) and not placed and not any(world.failure(action) for action in actions):
+        return None
     world.step(owner, *actions)
-    return record
+    return replace(record, leaving=True)
 
 
 def _subscription_key(channel: KafkaChannel, uid: str, name: str | None) -> ObjectKey:

@@ -11,7 +11,7 @@ latest.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from headrace.control import gates
@@ -49,7 +49,8 @@ _BEHIND = ("PARKED", "CATCHING_UP")
 class LaneRecord:
     """What a status keeps of a lane. `partitions`: how many had positions at the last look; 0 = none was placed yet.
 
-    `keep`: the position outlives the lane. `removed_at`: Unix seconds at which its removal was first seen (channels only).
+    `keep`: the position outlives the lane. For the lanes of channels, `removed_at`: Unix seconds at which its removal was first seen;
+    `leaving`: its last steps were asked for.
     """
 
     bootstrap: str
@@ -60,6 +61,7 @@ class LaneRecord:
     partitions: int = 0
     keep: bool = False
     removed_at: float = 0.0
+    leaving: bool = False
 
     @property
     def key(self) -> TopicKey:
@@ -74,10 +76,13 @@ class LaneRecord:
 
 
 def load_record(text: str | None) -> LaneRecord | None:
-    """The record in an annotation; one that can't be read counts as none."""
+    """The record in an annotation; fields of a newer version are left out; one that can't be read counts as none."""
     try:
-        return None if text is None else LaneRecord(**json.loads(text))
-    except (ValueError, TypeError):
+        known = {item.name for item in fields(LaneRecord)}
+        return (
+            None if text is None else LaneRecord(**{name: value for name, value in json.loads(text).items() if name in known})
+        )
+    except (ValueError, TypeError, AttributeError):
         return None
 
 
@@ -181,7 +186,7 @@ def remove(
         group = SettleGroup(uid, record.key, record.group)
     problem = state.message if isinstance(state, KafkaProblem) else world.failure(group)
     if problem is not None:
-        if since >= world.settings.give_up_s:
+        if world.hopeless(group, state, since):
             text = f"group {record.group} was left behind: {problem}"
             world.tell(Notice(owner, uid, Reason.GROUP_LEFT_BEHIND, text, warning=True))
             return (DropPositions(uid),), text

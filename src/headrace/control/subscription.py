@@ -183,6 +183,9 @@ def _added(world: World, subscription: Subscription, found: _Found, entry: Json 
     raw = world.look(found.backing) or {}
     current = next((item for item in _current(raw) if item.get("uid") == uid), None)
     if current != entry:
+        problem = _patch_failure(world, found.backing)
+        if problem is not None:
+            return false(Reason.PHYSICAL_CHANNEL_SYNC_FAILED, f"{found.backing}: {problem}")
         return unknown(Reason.RESOLVING, f"it is being entered into {found.backing}")
     entries = (raw.get("status") or {}).get("subscribers") or ()
     status: Json = next((item for item in entries if item.get("uid") == uid), {})
@@ -215,6 +218,13 @@ def _patch(world: World, channel: KafkaChannel, entries: Mapping[str, Entry]) ->
         return None
     text = json.dumps({"spec": {"subscribers": wanted}}, sort_keys=True)
     return PatchObject(key_of(channel), uid_of(channel), text)
+
+
+def _patch_failure(world: World, channel: ObjectKey) -> str | None:
+    failures = world.observed.failures.items()
+    return next(
+        (failure.message for action, failure in failures if isinstance(action, PatchObject) and action.key == channel), None
+    )
 
 
 def _finalize(world: World, subscription: Subscription) -> None:

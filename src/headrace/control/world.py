@@ -128,6 +128,15 @@ class World:
         failure = self.observed.failures.get(action)
         return None if failure is None else failure.message
 
+    def due_at(self, action: Action) -> float:
+        """When an action may be tried (again): Unix seconds; 0 if it did not fail."""
+        failure = self.observed.failures.get(action)
+        return 0.0 if failure is None else failure.at + min(_LONGEST_WAIT, 2.0 ** min(failure.attempts, 6))
+
+    def hopeless(self, action: Action, state: TopicState | None, since: float) -> bool:
+        """Whether to give up on a last action: Kafka was out of reach, or refused, for `give_up_s`, a moment ago as well."""
+        return since >= self.settings.give_up_s and (isinstance(state, KafkaProblem) or self.due_at(action) > self.now)
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def set_status(self, key: ObjectKey, status: Json) -> None:
@@ -152,12 +161,10 @@ class World:
         """Actions to run in order. One that failed lately is put off (2, 4, ... 60 s), and what follows it, too."""
         due: list[Action] = []
         for action in actions:
-            failure = self.observed.failures.get(action)
-            if failure is not None:
-                at = failure.at + min(_LONGEST_WAIT, 2.0 ** min(failure.attempts, 6))
-                if at > self.now:
-                    self.again(at)
-                    break
+            at = self.due_at(action)
+            if at > self.now:
+                self.again(at)
+                break
             due.append(action)
         if due:
             self._steps.append(Steps(key, tuple(due)))

@@ -58,8 +58,8 @@ def _grow(home: FakeHome) -> None:
 
 
 def _lose(home: FakeHome) -> None:
-    for positions in home.positions.values():
-        positions.pop(0, None)
+    left = {uid: {p: topic for p, topic in written.items() if p} for uid, written in home.positions.items()}
+    home.positions = {uid: written for uid, written in left.items() if written}
 
 
 def _refuse(home: FakeHome) -> None:

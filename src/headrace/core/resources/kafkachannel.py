@@ -65,11 +65,17 @@ class KafkaChannel(Kind):
 
     @classmethod
     def default(cls, raw: Json, old: Json | None, rules: Rules) -> None:
-        """One partition, one replica, a week; the annotation that says how Subscriptions find their way in."""
+        """One partition, one replica, a week; the annotation that says how Subscriptions find their way in.
+
+        A manifest that says nothing of subscribers leaves them as they are.
+        """
         section(raw, "metadata", "annotations").setdefault(SUBSCRIBABLE, "v1")
         spec = section(raw, "spec")
         spec.setdefault("numPartitions", 1)
         spec.setdefault("replicationFactor", 1)
+        entered = (existing(old or {}, "spec") or {}).get("subscribers")
+        if entered:
+            spec.setdefault("subscribers", entered)
         spec["retentionDuration"] = spec.get("retentionDuration") or "PT168H"
         default_namespaces(existing(spec, "delivery", "deadLetterSink"), namespace_of(raw))
 

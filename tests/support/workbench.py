@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.base.clock import Deadline
 from headrace.core.contract import BackoffPolicy, DeliveryOrder, Egress, EgressConfig, Reference, Resource, dump
@@ -18,7 +18,7 @@ from headrace.core.contractlog import drain_record, run_record
 from headrace.core.heartbeat import WorkerReport, decode_report
 from headrace.core.names import Internal
 from headrace.core.progress import Progress, ProgressRecord, progress_key
-from headrace.dispatcher.spec import Limits, Mode, Task, WorkerSpec, parse_catchup_row
+from headrace.dispatcher.spec import Limits, Task, WorkerSpec, parse_catchup_row
 from headrace.dispatcher.worker.run import work
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
@@ -104,6 +104,13 @@ class Workbench:
         record = ProgressRecord(Progress.initial(offset), uid, TOPIC_ID)
         self.progress_writer.put(progress_key(uid, partition), record.encode())
         return record
+
+    def produce(self, count: int, at: int, headers: list[tuple[str, bytes]], value: bytes) -> None:
+        """Write `count` records to the topic: the given one at offset `at`, empty ones elsewhere."""
+        producer = Producer(self.kafka.client())
+        for offset in range(count):
+            producer.produce(self.topic, value=value if offset == at else b"", headers=list(headers) if offset == at else [])
+            producer.flush(20)
 
     # -- the driver -----------------------------------------------------------------------------------------------
 
@@ -245,7 +252,3 @@ class Worker:
                 self.rows += [parse_catchup_row(row) for row in batch.column(0).to_pylist() if row is not None]
         except BaseException as error:
             self.error = error
-
-
-def live(spec: WorkerSpec) -> bool:
-    return spec.mode is Mode.LIVE

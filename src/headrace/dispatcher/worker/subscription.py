@@ -76,7 +76,7 @@ def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[
         uid=egress.uid,
         name=_name(resource, egress),
         egress=egress,
-        order=egress.order,
+        order=_order(egress),
         subscriber=_target(egress.destination, egress.destination_ca_certs, trust_bundles),
         lines=[*other, "Prefer: reply"],
         other_lines=other,
@@ -87,8 +87,8 @@ def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[
         reply=_target(egress.reply_url, egress.reply_url_ca_certs, trust_bundles) if egress.reply_url else None,
         dead_letter=_target(config.dead_letter, config.dead_letter_ca_certs, trust_bundles) if config.dead_letter else None,
         paused=egress.headrace.get("paused") is True,
-        max_rate=float(egress.headrace.get("maxRate", 0)),
-        max_in_flight=int(egress.headrace.get("maxInFlight", 0)),
+        max_rate=_number(egress, "maxRate"),
+        max_in_flight=int(_number(egress, "maxInFlight")),
     )
 
 
@@ -105,6 +105,20 @@ def _unsupported(resource: Resource, egress: Egress) -> Iterator[str]:
     ):
         if value:
             yield field
+
+
+def _order(egress: Egress) -> DeliveryOrder:
+    try:
+        return egress.order
+    except ValueError as error:
+        raise Terminal(str(error), subject="headrace.order") from None
+
+
+def _number(egress: Egress, field: str) -> float:
+    value = egress.headrace.get(field, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise Terminal(f"expected a number of at least 0, got {value!r}", subject=f"headrace.{field}")
+    return float(value)
 
 
 def _target(url: str, ca_certs: str, trust_bundles: Sequence[str]) -> Target:

@@ -211,6 +211,15 @@ def test_a_partition_stands_for_its_files_and_its_indexes_are_summed_up(tmp_path
         assert f"{path.with_suffix('.timeindex')}: 1 entries, all right.\n" in result.stdout
 
 
+def test_the_zeros_of_indexes_in_use_are_no_entries(tmp_path: Path) -> None:
+    path = indexed(tmp_path)
+    path.with_suffix(".index").write_bytes(bytes(80))
+    path.with_suffix(".timeindex").write_bytes(bytes(120))
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert result.stdout.count(": 0 entries, all right.") == 2
+
+
 @pytest.mark.parametrize(
     ("suffix", "content", "said"),
     [

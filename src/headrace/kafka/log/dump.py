@@ -18,7 +18,7 @@ from headrace.kafka.log.legacy import Message, messages_of
 from headrace.kafka.log.printers import Aside, Printer
 from headrace.kafka.log.records import RawRecord, raw_records
 from headrace.kafka.log.segment import SegmentFile, read_segment
-from headrace.kafka.log.verify import verify_offset_index, verify_time_index
+from headrace.kafka.log.verify import verify_offsets, verify_times
 
 Progress = Callable[[Path, int, int], None]
 """File, position, size of the file."""
@@ -132,8 +132,8 @@ class Dump:
             elif mode is IndexMode.SANITY:
                 self._sanity(path, index.insane())
             else:
-                number = self._asides(verify_offset_index(index, log, found), mode is IndexMode.PRINT)
-                self._verified(path, number, named, found)
+                entries = verify_offsets(index if named else index.used(), log, found)
+                self._verified(path, self._asides(entries, mode is IndexMode.PRINT), named, found)
 
     def _time_index(self, path: Path, mode: IndexMode, named: bool, found: FileFindings) -> None:
         times = TimeIndex(path)
@@ -143,7 +143,8 @@ class Dump:
             elif mode is IndexMode.SANITY:
                 self._sanity(path, times.insane())
             else:
-                entries = verify_time_index(times, OffsetIndex(path.with_suffix(INDEX)), log, found)
+                index = OffsetIndex(path.with_suffix(INDEX))
+                entries = verify_times(times if named else times.used(), index, log, found)
                 self._verified(path, self._asides(entries, mode is IndexMode.PRINT), named, found)
 
     def _sanity(self, path: Path, problem: str) -> None:

@@ -97,6 +97,10 @@ class OffsetIndex:
                 return
             yield entry
 
+    def used(self) -> Iterator[OffsetEntry]:
+        """The same, without the zeros that an index of a segment in use begins with while it has no entry: none has position 0."""
+        return (entry for entry in self if entry.position)
+
     def lookup(self, offset: int) -> OffsetEntry:
         """The last entry whose offset is not above `offset`, else the start of the segment."""
         low, high = 0, self.entries
@@ -117,7 +121,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """The time index of a segment, read whole."""
+    """The time index of a segment, read whole. Raises `Terminal` when it can't be opened."""
 
     entry_size = _TIME_ENTRY.size
 
@@ -139,6 +143,10 @@ class TimeIndex:
             if number and entry.offset == self.base_offset:
                 return
             yield entry
+
+    def used(self) -> Iterator[TimeEntry]:
+        """The same, without the zeros that an index of a segment in use begins with while it has no entry."""
+        return (entry for entry in self if entry.timestamp or entry.offset != self.base_offset)
 
     def insane(self) -> str:
         """Why a broker would rebuild this index when it starts; empty when it would not."""

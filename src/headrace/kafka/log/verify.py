@@ -5,12 +5,12 @@ The same checks as Kafka's `DumpLogSegments`; the segment is read at the places 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headrace.kafka.log.batch import Batch
 from headrace.kafka.log.damage import CorruptRecords, Damage
 from headrace.kafka.log.findings import FileFindings
-from headrace.kafka.log.indexes import OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
+from headrace.kafka.log.indexes import OffsetEntry, OffsetIndex, TimeEntry
 from headrace.kafka.log.legacy import messages_of
 from headrace.kafka.log.records import raw_records
 from headrace.kafka.log.segment import Entry, SegmentFile, peek_last_offset, read_segment
@@ -18,19 +18,21 @@ from headrace.kafka.log.segment import Entry, SegmentFile, peek_last_offset, rea
 NONE = -1
 
 
-def verify_offset_index(index: OffsetIndex, log: SegmentFile, found: FileFindings) -> Iterator[OffsetEntry]:
-    """The entries of `index`, each checked before it is given out."""
-    for entry in index:
+def verify_offsets(entries: Iterable[OffsetEntry], log: SegmentFile, found: FileFindings) -> Iterator[OffsetEntry]:
+    """The entries of an offset index, each checked before it is given out."""
+    for entry in entries:
         last = peek_last_offset(log, entry.position)
         if last != entry.offset:
             found.index_mismatches.add(entry.offset, NONE if last is None else last)
         yield entry
 
 
-def verify_time_index(times: TimeIndex, index: OffsetIndex, log: SegmentFile, found: FileFindings) -> Iterator[TimeEntry]:
-    """The entries of `times`, each checked before it is given out."""
+def verify_times(
+    entries: Iterable[TimeEntry], index: OffsetIndex, log: SegmentFile, found: FileFindings
+) -> Iterator[TimeEntry]:
+    """The entries of a time index, each checked before it is given out; `index` is the offset index beside it."""
     previous = NONE
-    for entry in times:
+    for entry in entries:
         batch = _batch_of(log, index.lookup(entry.offset).position, entry.offset)
         if batch is None or batch.last_offset != entry.offset:
             found.time_not_found.add(entry.offset, NONE if batch is None else batch.last_offset)

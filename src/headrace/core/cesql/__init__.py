@@ -8,7 +8,8 @@ expression's type where the specification says no other, and the error says what
 """
 
 from headrace.core.cesql.casts import Value, text
-from headrace.core.cesql.compiler import Evaluate, check, compile, compile_tree, evaluate
+from headrace.core.cesql.check import check
+from headrace.core.cesql.compiler import Evaluate, compile, compile_tree, evaluate
 from headrace.core.cesql.conjuncts import conjuncts, is_true
 from headrace.core.cesql.errors import CesqlError, Kind, ParseError
 from headrace.core.cesql.parser import parse

@@ -7,7 +7,6 @@ zero value of the smallest operation around it and of each further one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from headrace.core.cesql import ast, functions
 from headrace.core.cesql.casts import CASTS, NAMES, ZERO, CastError, Value, to_boolean, to_string, wrap
 from headrace.core.cesql.errors import CesqlError, Kind, ParseError
+from headrace.core.cesql.like import matcher
 from headrace.core.cesql.parser import parse
 
 Attributes = Mapping[str, Value]
@@ -74,26 +74,6 @@ def evaluate(expression: str, attributes: Attributes) -> tuple[Value, CesqlError
         return compile(expression)(attributes)
     except ParseError as error:
         return False, CesqlError(Kind.PARSE, str(error))
-
-
-def check(node: ast.Node) -> str | None:
-    """What makes an expression useless as a filter although it parses: a function that does not exist. None if nothing."""
-    match node:
-        case ast.Call(name, arguments):
-            if functions.find(name, len(arguments)) is None:
-                return f"there is no function {name} of {len(arguments)} arguments"
-            children = arguments
-        case ast.Not(operand) | ast.Negate(operand) | ast.Like(operand):
-            children = (operand,)
-        case ast.In(operand, elements):
-            children = (operand, *elements)
-        case ast.Arithmetic(_, left, right) | ast.Comparison(_, left, right):
-            children = (left, right)
-        case ast.Logic(operands):
-            children = operands
-        case _:
-            children = ()
-    return next((found for found in map(check, children) if found), None)
 
 
 def _type(node: ast.Node) -> type | None:
@@ -197,29 +177,8 @@ def _not(node: ast.Node, operand: ast.Node) -> Step:
 
 
 def _like(node: ast.Node, operand: ast.Node, pattern: str, negated: bool) -> Step:
-    matches, value = _pattern(pattern), _cast(node, operand, str)
+    matches, value = matcher(pattern), _cast(node, operand, str)
     return lambda attributes: matches(value(attributes)) is not negated
-
-
-def _pattern(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole text fits: `%` is any run of characters, `_` is one; a backslash before either takes its meaning away.
-
-    Runs are matched from left to right, each at its first place, so that no pattern takes more than quadratic time.
-    """
-    runs: list[list[str]] = [[]]
-    for part in re.findall(r"\\[%_]|.", pattern, re.DOTALL):
-        if part == "%":
-            runs.append([])
-        else:
-            runs[-1].append("(?s:.)" if part == "_" else re.escape(part[-1]))
-    pieces = ["".join(run) for run in runs]
-    if len(pieces) == 1:
-        whole = re.compile(pieces[0])
-        return lambda text: whole.fullmatch(text) is not None
-    first, *middle, last = pieces
-    # (?>...) keeps the engine from trying a later place for a run whose first place was good enough.
-    expression = re.compile(first + "".join(f"(?>(?s:.*?){piece})" for piece in middle if piece) + "(?s:.*)" + last)
-    return lambda text: expression.fullmatch(text) is not None
 
 
 def _in(node: ast.Node, operand: ast.Node, elements: tuple[ast.Node, ...], negated: bool) -> Step:

@@ -8,8 +8,8 @@ from headrace.receiver.listener import Listener, Serve
 from headrace.receiver.reaper import close_idle
 from headrace.receiver.tls import CertificateWatch
 
-_IDLE_TURNS = 10
-"""Silent connections are looked for at each tenth call of `keep`."""
+_LOOKS = 8
+"""How often a connection is looked at while it may be silent."""
 
 
 class Doors:
@@ -55,7 +55,7 @@ class Doors:
         if self._watch is not None:
             self._watch.renew(self._listeners[-1])
         self._turn += 1
-        if self._turn % _IDLE_TURNS == 0:
+        if self._turn % max(1, int(idle_seconds / _LOOKS)) == 0:
             close_idle({listener.port for listener in self._listeners}, idle_seconds)
 
     def close(self) -> None:

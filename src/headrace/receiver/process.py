@@ -71,6 +71,17 @@ class Receiver:
             thread.start()
 
     @property
+    def table(self) -> IngressTable:
+        """What is served."""
+        return self._intake.table or IngressTable()
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Events, and their bytes, that are being read or wait for Kafka."""
+        producers = self._pool.producers
+        return sum(one.held_events for one in producers), sum(one.held_bytes for one in producers)
+
+    @property
     def url(self) -> str:
         """Where events are taken."""
         return self._doors.url
@@ -139,7 +150,7 @@ class Receiver:
 
     def _beat(self) -> None:
         if self._applier.loaded or self._offset >= 0:
-            self._heartbeat.send(self._offset, self._intake.table or IngressTable(), stopping=self._stopping)
+            self._heartbeat.send(self._offset, self.table, stopping=self._stopping)
 
     def _keep_house(self) -> None:
         limits = self._config.limits

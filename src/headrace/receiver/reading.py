@@ -46,7 +46,7 @@ class BodyReader:
         """Reserve room for the event of `request`, and read its body."""
         declared = request.fields.get("content-length")
         if "transfer-encoding" in request.fields or (declared is None and scope.http_version == "2"):
-            self._read_pieces(request, doubtful=scope.http_version == "2")
+            self._read_pieces(request, http2=scope.http_version == "2")
             return
         try:
             length = int(declared or 0)
@@ -100,7 +100,7 @@ class BodyReader:
         else:
             request.finish(CUT_OFF)
 
-    def _read_pieces(self, request: Request, *, doubtful: bool) -> None:
+    def _read_pieces(self, request: Request, *, http2: bool) -> None:
         refusal = request.reserve(0, 1)
         if refusal is not None:
             self.refuse(request, refusal)
@@ -109,7 +109,7 @@ class BodyReader:
         def admit(size: int) -> Answer | None:
             return self._too_large if request.size + size > self._limit else request.reserve(size, 0)
 
-        reader = PieceReader(request.protocol, admit, self._later, partial(self._read_whole, request), doubtful=doubtful)
+        reader = PieceReader(request.protocol, admit, self._later, partial(self._read_whole, request), http2=http2)
         self.reading[request] = None
         request.pending = reader
         reader.start()
@@ -123,10 +123,10 @@ class BodyReader:
         elif body is CUT_OFF:
             request.finish(body)
         else:
-            self._discard(request, body)
+            self._discard(request, body, begun=True)
 
-    def _discard(self, request: Request, answer: Answer) -> None:
-        discarder = Discarder(request.protocol, _DISCARD_MOST, partial(self._discarded, request))
+    def _discard(self, request: Request, answer: Answer, *, begun: bool = False) -> None:
+        discarder = Discarder(request.protocol, _DISCARD_MOST, partial(self._discarded, request), begun=begun)
         self.reading[request] = answer
         request.pending = discarder
         discarder.start()

@@ -1,0 +1,1 @@
+"""The receiver against a real Kafka, by real HTTP."""

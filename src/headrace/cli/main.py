@@ -30,7 +30,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """Name of a command -> (module, function, panel of the help page); modules are imported when their command is used."""
 
-GROUPS: dict[str, tuple[str, str, str]] = {}
+GROUPS: dict[str, tuple[str, str, str]] = {
+    "filter": ("headrace.cli.filters", "Try filters out on events.", _EVENTS),
+}
 """Name of a group -> (module with a typer `app`, help line, panel)."""
 
 app = typer.Typer(

@@ -64,13 +64,18 @@ def print_table(
     if not rows:
         error_console().print(empty)
         return
+    console().print(table_of(columns, rows))
+
+
+def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """The table itself, for views that refresh it."""
     table = Table(box=SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False, header_style="bold", show_edge=False)
-    for column in columns:
-        numbers = bool(rows) and all(isinstance(row[len(table.columns)], (int, float)) for row in rows)
+    for index, column in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
         table.add_column(column.upper(), justify="right" if numbers else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    console().print(table)
+    return table
 
 
 def _cell(value: Any) -> Text:

@@ -23,7 +23,7 @@ def arrived(inbox: Inbox, path: str, ids: list[str], seconds: float = 60) -> Non
 def test_the_first_example_works_as_its_readme_says(system: System, inbox: Inbox, tmp_path: Path) -> None:
     for manifest in EXAMPLE.glob("*.yaml"):
         (tmp_path / manifest.name).write_text(manifest.read_text().replace("http://127.0.0.1:9000", inbox.url("").rstrip("/")))
-    applied = system.cli("apply", "-f", str(tmp_path), "--wait", "--timeout", "90s")
+    applied = system.cli("apply", "-f", str(tmp_path), "--wait", "--timeout", "180s", timeout=200)
     assert applied.returncode == 0, applied.stderr
     assert applied.stdout.splitlines() == [
         "broker/shop created",
@@ -58,7 +58,7 @@ def test_the_first_example_works_as_its_readme_says(system: System, inbox: Inbox
     tailed = system.cli("tail", "broker/shop", "--from-beginning", "--count", "2", "--json")
     assert tailed.returncode == 0, tailed.stderr
     assert len(tailed.stdout.splitlines()) == 2
-    deleted = system.cli("delete", "-f", str(tmp_path), "--timeout", "90s")
+    deleted = system.cli("delete", "-f", str(tmp_path), "--timeout", "180s", timeout=200)
     assert deleted.returncode == 0, deleted.stderr
     assert "No brokers, eventpolicies" in system.cli("get", "all").stderr
 

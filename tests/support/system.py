@@ -112,7 +112,7 @@ class System:
         """The REST API."""
         return Client(self.run.address("controller"))
 
-    def apply(self, *objects: Json, seconds: float = 90) -> None:
+    def apply(self, *objects: Json, seconds: float = 180) -> None:
         """Create objects and wait until they are Ready."""
         with self.client() as client:
             types = {(one.api_version, one.kind): one for one in client.types()}

@@ -97,7 +97,8 @@ def _parts(
     parts += [
         part("controller", controller, settings.controller.ops_port, ("kafka",) if kafka else ()),
         part("receiver", receiver, settings.receiver.ops_port, ("controller",)),
-        part("dispatcher", "", settings.dispatcher.ops_port, ("controller",)),
+        # Spark takes the longest to start; it makes the topics it needs itself.
+        part("dispatcher", "", settings.dispatcher.ops_port, ("kafka",) if kafka else ()),
     ]
     return parts
 

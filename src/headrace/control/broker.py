@@ -58,7 +58,7 @@ def reconcile_broker(world: World, broker: Broker, shared: Shared) -> None:
     if topic.exists and conflict is None and has_finalizer(broker):
         ingress.want_ingress(world, broker, topic, Ingress(path=path_of(broker), audience=where or ""), policies)
 
-    dead_letters = dead_letter_target(world, nearest(world.settings, broker.spec.delivery), key.namespace)
+    dead_letters = dead_letter_target(world, nearest(world, broker.spec.delivery), key.namespace)
     ingress.data_plane(world, conditions)
     conditions.set(ConditionType.TOPIC_READY, topic.ready)
     conditions.set(ConditionType.CONFIG_PARSED, ingress.parsed(topic.config, dead_letters))

@@ -15,7 +15,6 @@ from headrace.control.settings import Settings
 from headrace.control.world import World
 from headrace.core.contract import BackoffPolicy, EgressConfig
 from headrace.core.reasons import Reason
-from headrace.core.resources.base import read_known
 from headrace.core.resources.duck import DeliverySpec
 from headrace.core.resources.duration import parse_duration
 
@@ -23,12 +22,9 @@ DEFAULT_BACKOFF_MS = 200
 _POLICIES = {"linear": BackoffPolicy.LINEAR, "exponential": BackoffPolicy.EXPONENTIAL}
 
 
-def nearest(settings: Settings, *specs: DeliverySpec | None) -> DeliverySpec | None:
+def nearest(world: World, *specs: DeliverySpec | None) -> DeliverySpec | None:
     """The first spec that is given, else the home's default."""
-    for spec in specs:
-        if spec is not None:
-            return spec
-    return None if settings.delivery is None else read_known(DeliverySpec, dict(settings.delivery))
+    return next((spec for spec in specs if spec is not None), world.default_delivery)
 
 
 def dead_letter_target(world: World, spec: DeliverySpec | None, namespace: str) -> Target | Verdict | None:

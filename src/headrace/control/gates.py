@@ -1,6 +1,6 @@
 """What the heartbeats of the data plane say about one contract record: applied by everybody who has to, or not yet, or refused.
 
-A process counts while its last report is younger than the lease. `mark` is the contract offset of the record (or of its tombstone).
+`mark` is the contract offset of the record (or of its tombstone).
 """
 
 from __future__ import annotations
@@ -15,24 +15,9 @@ from headrace.core.reasons import Reason
 _BULK = "BULK"
 
 
-def live_receivers(world: World) -> list[ReceiverReport]:
-    """The receivers that are present."""
-    return [report for report in world.observed.receivers if not report.stopping and _alive(world, report.at)]
-
-
-def live_workers(world: World, topic: str) -> list[WorkerReport]:
-    """The workers over `topic` that are present, of whatever run."""
-    return [r for r in world.observed.workers if r.topic == topic and not r.goodbye and _alive(world, r.at)]
-
-
-def live_drivers(world: World) -> list[DriverReport]:
-    """The dispatcher drivers that are present."""
-    return [report for report in world.observed.drivers if not report.stopping and _alive(world, report.at)]
-
-
 def ingress_applied(world: World, uid: str, mark: int) -> Verdict:
     """Whether every receiver has the record, and takes events for it."""
-    receivers = live_receivers(world)
+    receivers = world.data_plane.receivers
     if not receivers:
         return false(Reason.NO_RECEIVER, "no receiver is running")
     for report in receivers:
@@ -48,7 +33,7 @@ def ingress_applied(world: World, uid: str, mark: int) -> Verdict:
 
 def ingress_dropped(world: World, mark: int) -> bool:
     """Whether no receiver can still take events for a record that was dropped at `mark`."""
-    return not _again(world, [report for report in live_receivers(world) if report.contract_offset < mark])
+    return not _again(world, [report for report in world.data_plane.receivers if report.contract_offset < mark])
 
 
 def egress_applied(world: World, topic: str, partitions: int, uid: str, mark: int) -> Verdict:
@@ -57,7 +42,7 @@ def egress_applied(world: World, topic: str, partitions: int, uid: str, mark: in
     if isinstance(driver, Verdict):
         return driver
     report = driver.topics[topic]
-    workers = [w for w in live_workers(world, topic) if w.run == world.observed.runs.get(topic)]
+    workers = world.data_plane.current[topic]
     for worker in workers:
         if uid in worker.closed:
             return false(Reason.EGRESS_CLOSED, f"the dispatcher does not deliver: {worker.closed[uid]}")
@@ -79,12 +64,12 @@ def egress_applied(world: World, topic: str, partitions: int, uid: str, mark: in
 
 def egress_dropped(world: World, topic: str, mark: int) -> bool:
     """Whether no worker can still deliver for a record that was dropped at `mark`."""
-    return not _again(world, [worker for worker in live_workers(world, topic) if worker.contract_offset < mark])
+    return not _again(world, [worker for worker in world.data_plane.workers[topic] if worker.contract_offset < mark])
 
 
 def lanes_dropped(world: World, topic: str) -> bool:
     """Whether no worker over `topic` has a lane any more."""
-    return not _again(world, [worker for worker in live_workers(world, topic) if worker.lanes])
+    return not _again(world, [worker for worker in world.data_plane.workers[topic] if worker.lanes])
 
 
 def drop_mark(world: World, uid: str) -> int | None:
@@ -96,26 +81,21 @@ def drop_mark(world: World, uid: str) -> int | None:
 
 def driver_problem(world: World, topic: str) -> Verdict | None:
     """Why the driver has no query over the topic, if it says so."""
-    for driver in live_drivers(world):
-        report = driver.topics.get(topic)
-        if report is not None and report.problem:
-            reason = Reason(report.problem) if report.problem in set(Reason) else Reason.DISPATCHER_PROBLEM
-            return false(reason, report.message or report.problem)
-    return None
+    driver = world.data_plane.driver_of.get(topic)
+    if driver is None or not driver.topics[topic].problem:
+        return None
+    report = driver.topics[topic]
+    reason = Reason(report.problem) if report.problem in set(Reason) else Reason.DISPATCHER_PROBLEM
+    return false(reason, report.message or report.problem)
 
 
 def _driver_of(world: World, topic: str) -> DriverReport | Verdict:
-    drivers = live_drivers(world)
-    if not drivers:
+    if not world.data_plane.drivers:
         return false(Reason.NO_DISPATCHER, "no dispatcher is running")
-    mine = [driver for driver in drivers if topic in driver.topics]
-    if not mine:
+    driver = world.data_plane.driver_of.get(topic)
+    if driver is None:
         return unknown(Reason.QUERY_STARTING, f"the dispatcher has not taken up {topic} yet")
-    return driver_problem(world, topic) or mine[0]
-
-
-def _alive(world: World, at_ms: int) -> bool:
-    return at_ms / 1000 + world.settings.lease_s >= world.now
+    return driver_problem(world, topic) or driver
 
 
 def _again(world: World, waited_for: Sequence[ReceiverReport | WorkerReport]) -> bool:

@@ -199,7 +199,7 @@ def set_contract_conditions(world: World, model: Kind, conditions: Conditions, w
 
 def data_plane(world: World, conditions: Conditions) -> None:
     """`DataPlaneAvailable`: a receiver is running, or was when the object became ready."""
-    verdict = TRUE if gates.live_receivers(world) else false(Reason.NO_RECEIVER, "no receiver is running")
+    verdict = TRUE if world.data_plane.receivers else false(Reason.NO_RECEIVER, "no receiver is running")
     conditions.set(ConditionType.DATA_PLANE_AVAILABLE, verdict)
 
 

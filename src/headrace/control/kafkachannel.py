@@ -196,7 +196,7 @@ def _subscriber(world: World, one: _Entry, topic: TopicView, shared: Shared) -> 
 
 def _wanted(world: World, one: _Entry, placed: Placed, lane: Lane) -> Verdict | None:
     """Put the lane into the contract, or say why not."""
-    spec = nearest(world.settings, one.entry.delivery, one.channel.spec.delivery)
+    spec = nearest(world, one.entry.delivery, one.channel.spec.delivery)
     dead_letters = dead_letter_target(world, spec, one.channel.metadata.namespace or "")
     if isinstance(dead_letters, Verdict):
         return dead_letters

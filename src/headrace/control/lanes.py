@@ -11,7 +11,8 @@ latest.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from headrace.control import gates
@@ -72,9 +73,14 @@ class LaneRecord:
 
     def dump(self) -> str:
         """As the text of an annotation."""
-        return json.dumps({name: value for name, value in asdict(self).items() if value}, sort_keys=True)
+        values = {name: getattr(self, name) for name in _FIELDS}
+        return json.dumps({name: value for name, value in values.items() if value}, sort_keys=True)
 
 
+_FIELDS = frozenset(item.name for item in fields(LaneRecord))
+
+
+@lru_cache(maxsize=16_384)
 def load_record(text: str | None) -> LaneRecord | None:
     """The record in an annotation; fields of a newer version are left out; one that can't be read counts as none."""
     try:
@@ -202,11 +208,11 @@ def inform(world: World, conditions: Conditions, uid: str, topic: str | None, op
             ConditionType.PAUSED, true(Reason.PAUSED_BY_USER, "deliveries wait; nothing is lost while events are kept")
         )
     _inform_lost(world, conditions, uid)
-    for driver in gates.live_drivers(world):
+    for driver in world.data_plane.drivers:
         text = driver.lanes.get(uid, {}).get(ConditionType.GROUP_HAS_MEMBERS)
         if text is not None:
             conditions.inform(ConditionType.GROUP_HAS_MEMBERS, true(Reason.FOREIGN_MEMBERS, text))
-    lanes = [worker.lanes[uid] for worker in gates.live_workers(world, topic or "") if uid in worker.lanes]
+    lanes = world.data_plane.lanes.get(uid, ())
     if any(lane.state in _BEHIND for lane in lanes):
         conditions.inform(ConditionType.LAGGING, true(Reason.CATCHING_UP, "it is behind, and catching up"))
     problem = gates.driver_problem(world, topic) if topic else None
@@ -218,7 +224,7 @@ def inform(world: World, conditions: Conditions, uid: str, topic: str | None, op
 
 
 def _inform_lost(world: World, conditions: Conditions, uid: str) -> None:
-    told = [driver.lanes.get(uid, {}).get(ConditionType.POSITION_LOST) for driver in gates.live_drivers(world)]
+    told = [driver.lanes.get(uid, {}).get(ConditionType.POSITION_LOST) for driver in world.data_plane.drivers]
     texts = [text for text in told if text]
     before = conditions.before(ConditionType.POSITION_LOST)
     if uid in world.lost_positions:

@@ -58,6 +58,7 @@ def reconcile(observed: Observed, cache: ModelCache | None = None) -> Plan:
         entries = [entry for subscription in subscriptions if (entry := reconcile_subscription(world, subscription))]
         sync_subscribers(world, channels, entries)
     sweep_secrets(world, {uid_of(model) for kind in (Broker, KafkaChannel) for model in world.all(kind)[0]})
+    world.cache.keep_only(observed.objects)
     return world.plan()
 
 

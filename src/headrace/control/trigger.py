@@ -113,7 +113,7 @@ class _Parts:
 def _gather(world: World, trigger: Trigger, broker: Broker | None, conditions: Conditions) -> _Parts:
     """Look everything up, and set the condition of each."""
     here = trigger.metadata.namespace or ""
-    delivery = nearest(world.settings, trigger.spec.delivery, broker.spec.delivery if broker is not None else None)
+    delivery = nearest(world, trigger.spec.delivery, broker.spec.delivery if broker is not None else None)
     at_broker = trigger.spec.delivery is None and broker is not None
     subscriber = resolve(world, trigger.spec.subscriber, here)
     dead_letters = dead_letter_target(world, delivery, broker_key(trigger).namespace if at_broker else here)
@@ -168,8 +168,7 @@ def _dependency_ready(world: World, trigger: Trigger) -> Verdict:
 
 def _resource(world: World, trigger: Trigger, parts: _Parts, topic: TopicKey, lane: Lane) -> Resource:
     subscriber = parts.subscriber or Target("")
-    filters = compiled_filters(trigger)
-    older = trigger.spec.filter if trigger.spec.filter is not None and not trigger.spec.filters else None
+    attributes, dialected = world.cache.derived(trigger, _filters)
     order = lane.options.order or DeliveryOrder.UNORDERED
     egress = Egress(
         consumer_group=lane.group,
@@ -177,8 +176,8 @@ def _resource(world: World, trigger: Trigger, parts: _Parts, topic: TopicKey, la
         destination_ca_certs=subscriber.ca_certs or "",
         destination_audience=audience_of(world.settings, subscriber),
         reply_to_original_topic=True,
-        filter={"attributes": older.attributes} if older is not None and older.attributes else {},
-        dialected_filter=() if older is not None else tuple(to_contract(item) for item in filters),
+        filter=attributes,
+        dialected_filter=dialected,
         uid=lane.uid,
         egress_config=egress_config(world.settings, parts.delivery, parts.dead_letters),
         reference=reference_of(trigger),
@@ -188,6 +187,14 @@ def _resource(world: World, trigger: Trigger, parts: _Parts, topic: TopicKey, la
         headrace=lanes.egress_extras(lane.options, order, hop_limit(parts.broker.annotations if parts.broker else {})),
     )
     return replace(base_resource(world, lane.uid, topic, reference_of(trigger)), egresses=(egress,))
+
+
+def _filters(trigger: Trigger) -> tuple[Json, tuple[Json, ...]]:
+    """`filter` and `dialectedFilter` of the contract; only one of them holds something."""
+    older = trigger.spec.filter
+    if not trigger.spec.filters:
+        return ({"attributes": older.attributes} if older is not None and older.attributes else {}), ()
+    return {}, tuple(to_contract(item) for item in compiled_filters(trigger))
 
 
 def _finalize(world: World, trigger: Trigger, record: LaneRecord | None) -> None:

@@ -6,9 +6,11 @@ new status. Nothing outside changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Container, Mapping
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
+from headrace.control.dataplane import DataPlane
 from headrace.control.model import (
     Action,
     KafkaProblem,
@@ -22,26 +24,32 @@ from headrace.control.model import (
 )
 from headrace.core.contract import Reference, Resource
 from headrace.core.resources.base import read_known
+from headrace.core.resources.duck import DeliverySpec
 from headrace.core.resources.invalid import Invalid
 from headrace.core.resources.kinds import Kind
 from headrace.core.resources.timestamps import parse_time
 
 Json = dict[str, Any]
 K = TypeVar("K", bound=Kind)
+V = TypeVar("V")
 FINALIZER = "headrace.dev/finalizer"
 _LONGEST_WAIT = 60.0
 
 
 class ModelCache:
-    """Parsed objects, so that a home that reconciles each second parses only what changed (the JSON object is another one)."""
+    """Parsed objects, and what is worked out from one object alone, kept from one pass to the next.
+
+    An object is parsed again when it is another (uid) or was written (resourceVersion).
+    """
 
     def __init__(self) -> None:
         self._parsed: dict[ObjectKey, tuple[Json, Kind | Invalid]] = {}
+        self._derived: dict[ObjectKey, tuple[Kind, object]] = {}
 
     def parse(self, kind: type[Kind], key: ObjectKey, raw: Json) -> Kind | Invalid:
         """`raw` as a model of its kind, or what is wrong with it."""
         known = self._parsed.get(key)
-        if known is not None and known[0] is raw:
+        if known is not None and (known[0] is raw or _same(known[0], raw)):
             return known[1]
         parsed: Kind | Invalid
         try:
@@ -51,11 +59,25 @@ class ModelCache:
         self._parsed[key] = (raw, parsed)
         return parsed
 
-    def keep_only(self, keys: Iterable[ObjectKey]) -> None:
+    def derived(self, model: K, work_out: Callable[[K], V]) -> V:
+        """`work_out(model)`, remembered for this very model; one function per kind."""
+        key = key_of(model)
+        known = self._derived.get(key)
+        if known is None or known[0] is not model:
+            known = self._derived[key] = (model, work_out(model))
+        return cast(V, known[1])
+
+    def keep_only(self, keys: Container[ObjectKey]) -> None:
         """Forget objects that are gone."""
-        wanted = set(keys)
-        for key in [key for key in self._parsed if key not in wanted]:
-            del self._parsed[key]
+        for cache in (self._parsed, self._derived):
+            for key in [key for key in cache if key not in keys]:
+                del cache[key]
+
+
+def _same(known: Json, raw: Json) -> bool:
+    before, now = known.get("metadata") or {}, raw.get("metadata") or {}
+    version = now.get("resourceVersion")
+    return bool(version) and version == before.get("resourceVersion") and now.get("uid") == before.get("uid")
 
 
 class World:
@@ -65,7 +87,7 @@ class World:
         self.observed = observed
         self.settings = observed.settings
         self.now = observed.now
-        self._cache = cache
+        self.cache = cache
         self._by_kind: dict[tuple[str, str], list[tuple[ObjectKey, Json]]] = {}
         for key, raw in observed.objects.items():
             self._by_kind.setdefault((key.group, key.kind), []).append((key, raw))
@@ -78,6 +100,7 @@ class World:
         self._again: list[float] = []
         self.lost_positions: set[str] = set()
         """uids of lanes whose progress was found missing in this pass."""
+        self.data_plane = DataPlane(observed)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -86,7 +109,7 @@ class World:
         good: list[K] = []
         bad: list[tuple[ObjectKey, Json, Invalid]] = []
         for key, raw in self._by_kind.get((kind.GROUP, kind.KIND), ()):
-            parsed = self._cache.parse(kind, key, raw)
+            parsed = self.cache.parse(kind, key, raw)
             if isinstance(parsed, kind):
                 good.append(parsed)
             elif isinstance(parsed, Invalid):
@@ -101,6 +124,11 @@ class World:
         if raw is not None and key in self._statuses:
             return {**raw, "status": self._statuses[key]}
         return raw
+
+    @cached_property
+    def default_delivery(self) -> DeliverySpec | None:
+        """The home's DeliverySpec."""
+        return None if self.settings.delivery is None else read_known(DeliverySpec, dict(self.settings.delivery))
 
     def is_looked_up(self, key: ObjectKey) -> bool:
         """Whether an object that is not there is known not to exist."""

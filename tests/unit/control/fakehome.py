@@ -88,7 +88,7 @@ class FakeHome:
         }
         if old is not None and "finalizers" in before:
             new["metadata"].setdefault("finalizers", before["finalizers"])
-        self._store(key, new)
+        self.store(key, new)
         return key
 
     def delete(self, key: ObjectKey) -> None:
@@ -96,7 +96,7 @@ class FakeHome:
         raw = copy.deepcopy(self.objects[key])
         if raw["metadata"].get("finalizers"):
             raw["metadata"].setdefault("deletionTimestamp", format_time(self.now))
-            self._store(key, raw)
+            self.store(key, raw)
         else:
             del self.objects[key]
 
@@ -163,7 +163,7 @@ class FakeHome:
             del self.contract[uid]
             self.dropped[uid] = self.end
         for key, status in plan.statuses.items():
-            self._store(key, {**self.objects[key], "status": status})
+            self.store(key, {**self.objects[key], "status": status})
         for steps in plan.steps:
             for action in steps.actions:
                 if not self._do(action):
@@ -202,7 +202,8 @@ class FakeHome:
     def _picture(self) -> str:
         return repr((self.objects, self.contract, self.topics, self.positions, self.failures, self.groups))
 
-    def _store(self, key: ObjectKey, raw: Json) -> None:
+    def store(self, key: ObjectKey, raw: Json) -> None:
+        """Write an object as it is, with a new resourceVersion."""
         self.objects[key] = {**raw, "metadata": {**raw["metadata"], "resourceVersion": str(next(self._versions))}}
 
     def _at(self) -> int:
@@ -279,7 +280,7 @@ class FakeHome:
         if raw["metadata"].get("deletionTimestamp") and not finalizers:
             del self.objects[key]
         else:
-            self._store(key, {**raw, "metadata": {**raw["metadata"], "finalizers": sorted(finalizers)}})
+            self.store(key, {**raw, "metadata": {**raw["metadata"], "finalizers": sorted(finalizers)}})
 
 
 _AT_KAFKA = (model.CreateTopic, model.DeleteTopic, model.WriteInitialPositions, model.DeleteGroup, model.SettleGroup)

@@ -373,7 +373,7 @@ def test_a_stored_object_that_cannot_be_read_is_marked_and_keeps_what_it_has() -
     home.apply(BROKER + "---" + TRIGGER)
     home.settle()
     raw = home.objects[B]
-    home.objects[B] = {**raw, "spec": {"delivery": {"retry": "many"}}}
+    home.store(B, {**raw, "spec": {"delivery": {"retry": "many"}}})
     home.settle()
     assert home.verdict(B) == ("False", "InvalidObject")
     assert home.resource(B) is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
 _PATTERN = re.compile(
@@ -20,6 +21,7 @@ _UNITS = (_YEAR, _YEAR / 12, Fraction(7 * _DAY), Fraction(_DAY), Fraction(3_600_
 _LONGEST_MS = 2**63 - 1
 
 
+@lru_cache(maxsize=1024)
 def parse_duration(text: str) -> int:
     """Milliseconds, rounded to the nearest. Raises `ValueError` with a text that says what was expected."""
     match = _PATTERN.fullmatch(text) if len(text) <= 64 else None

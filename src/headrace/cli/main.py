@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 """Name of a command -> (module, function, panel of the help page); modules are imported when their command is used."""
 
 GROUPS: dict[str, tuple[str, str, str]] = {
+    "deadletters": ("headrace.cli.deadletters", "Undeliverable events: list, show, send again.", _EVENTS),
     "filter": ("headrace.cli.filters", "Try filters out on events.", _EVENTS),
 }
 """Name of a group -> (module with a typer `app`, help line, panel)."""

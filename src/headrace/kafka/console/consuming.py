@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -93,7 +93,7 @@ class Reader:
                 hint="Leave out the group, or set its offsets with `headrace kafka groups reset-offsets`",
             )
 
-    def records(self, limit: int | None = None) -> Iterator[Incoming]:
+    def records(self, limit: int | None = None) -> Generator[Incoming]:
         """Records until one of the ends that were asked for, `limit` at most. A record counts as read once the next is asked for."""
         wanted = self._wanted()
         consumer = Consumer(self._configuration())

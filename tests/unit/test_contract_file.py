@@ -51,6 +51,28 @@ def test_the_file_is_read_and_followed(path: Path, source: FileContract) -> None
     assert source.contract.generation == 2
 
 
+def test_the_offset_is_the_generation(path: Path, source: FileContract) -> None:
+    write(path, 41, "a")
+    source.wait_ready(Deadline(10))
+    assert source.state.offset == source.state.applied["a"] == 41
+
+
+def test_several_files_are_one_contract_as_old_as_the_oldest(path: Path) -> None:
+    other = path.with_name("other.json")
+    write(path, 3, "a")
+    write(other, 5, "b")
+    both = FileContract(f"{path},{other}", lambda: None)
+    both.start()
+    try:
+        both.wait_ready(Deadline(10))
+        assert (uids(both), both.state.offset) == ({"a", "b"}, 3)
+        write(path, 6)
+        eventually(lambda: uids(both) == {"b"}, 10)
+        assert both.state.offset == 5
+    finally:
+        both.close()
+
+
 def test_a_contract_of_the_same_generation_is_dropped(path: Path, source: FileContract) -> None:
     write(path, 1, "a")
     source.wait_ready(Deadline(10))

@@ -76,15 +76,19 @@ class FileContract:
     """A contract file, looked at twice a second. One that is gone or broken leaves the last good contract in force; an empty one drains.
 
     A contract whose generation did not change is dropped, as the peer's reader does, unless its generation is 0 (not set).
+    `path` may name several files, separated by commas (the peer has one for Brokers, one for channels): together they are the
+    contract, and its generation is the lowest of theirs.
     """
 
     def __init__(self, path: Path | str, on_change: Callable[[], None]) -> None:
         self._path = Path(path)
+        self._paths = tuple(Path(part) for part in str(path).split(",") if part)
         self._on_change = on_change
         self._lock = threading.Lock()
         self._contract: Contract | None = None
         self._state = ContractState()
-        self._seen: tuple[int, int, int] | None = None
+        self._generations: tuple[int, ...] = ()
+        self._seen: tuple[tuple[int, int, int], ...] | None = None
         self._error: HeadraceError | None = None
         self._told = ""
         self._loaded = threading.Event()
@@ -108,7 +112,7 @@ class FileContract:
 
     @property
     def state(self) -> ContractState:
-        """The same as the records of a topic would give; `offset` counts the versions of the file, from 0."""
+        """The same as the records of a topic would give; `offset` is the generation, or counts versions where there is none."""
         with self._lock:
             return _copy(self._state)
 
@@ -135,24 +139,25 @@ class FileContract:
 
     def _look(self) -> None:
         try:
-            facts = os.stat(self._path)
-            seen = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+            facts = [os.stat(path) for path in self._paths]
+            seen = tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in facts)
             if seen == self._seen:
                 return
-            text = self._path.read_bytes()
+            texts = [path.read_bytes() for path in self._paths]
         except OSError as error:
             hint = "Check the path of --contract file:PATH"
             raise Terminal(f"cannot be read: {error.strerror}", subject=self._subject, hint=hint) from None
         self._seen = seen
-        self._take(parse_contract(text))
+        self._take([parse_contract(text) for text in texts])
 
-    def _take(self, contract: Contract) -> None:
-        known = self._contract
-        if known is not None and contract.generation == known.generation != 0:
+    def _take(self, contracts: list[Contract]) -> None:
+        generations = tuple(contract.generation for contract in contracts)
+        if generations == self._generations and 0 not in generations:
             return
+        contract = contracts[0] if len(contracts) == 1 else _joined(contracts)
         records = records_of(contract)
         state = ContractState()
-        offset = self._state.offset + 1
+        offset = contract.generation or self._state.offset + 1
         for key, value in records.items():
             error = state.apply(key, value, offset).error
             if error is not None:
@@ -163,9 +168,18 @@ class FileContract:
             log.info("The contract has fields that are not known here; they are ignored", fields=", ".join(unknown))
         with self._lock:
             self._contract, self._state = contract, state
+            self._generations = generations
         self._told, self._error = "", None
         self._loaded.set()
         self._on_change()
+
+
+def _joined(contracts: list[Contract]) -> Contract:
+    return Contract(
+        generation=min(contract.generation for contract in contracts),
+        resources=tuple(resource for contract in contracts for resource in contract.resources),
+        trust_bundles=contracts[0].trust_bundles,
+    )
 
 
 def _copy(state: ContractState) -> ContractState:

@@ -7,9 +7,9 @@ from headrace.base.log import get_logger
 from headrace.control.model import Plan
 from headrace.core.contract import Contract, dump
 from headrace.core.contractlog import records_of
+from headrace.home.tables import ContractTable, Written
 from headrace.kafka.table import TableReader
 from headrace.standalone.store import Writer
-from headrace.standalone.tables import ContractTable, Written
 
 log = get_logger(__name__)
 _READ_BACK_SECONDS = 10.0

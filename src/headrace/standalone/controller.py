@@ -20,21 +20,21 @@ from headrace.control.settings import Settings
 from headrace.core.internaltopics import PARTITIONS, internal_topics
 from headrace.core.names import Internal
 from headrace.core.resources.rules import Rules
+from headrace.home.actions import Actions
+from headrace.home.connections import Connections
+from headrace.home.loop import ControlLoop, World
+from headrace.home.tables import ContractTable, PositionTable, ReportTable
+from headrace.home.topicwatch import TopicWatch
 from headrace.http.ops import OpsServer
 from headrace.http.server import AsgiServer
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
 from headrace.kafka.table import TableReader, TableWriter
-from headrace.standalone.actions import Actions
 from headrace.standalone.api import Backend, build_api
-from headrace.standalone.connections import Connections
 from headrace.standalone.contractwriter import ContractWriter
-from headrace.standalone.loop import ControlLoop, World
 from headrace.standalone.metrics import ControllerMetrics
 from headrace.standalone.registry import Registry
 from headrace.standalone.store import Store
-from headrace.standalone.tables import ContractTable, PositionTable, ReportTable
-from headrace.standalone.topicwatch import TopicWatch
 from headrace.standalone.watching import Watches
 
 log = get_logger(__name__)
@@ -72,7 +72,7 @@ class Controller:
         self._progress_writer = TableWriter(kafka, self._names.progress, self._names.transactional("positions"))
         self.store = Store(self._store_writer, self._replaced)
         self.registry = Registry(self.store, config.rules, self._clock)
-        self._connections = Connections(kafka, self.store)
+        self._connections = Connections(kafka, self.store.get)
         self._topics = TopicWatch(lambda topic: self._connections.admin(topic.kafka), self._changed, self._clock)
         self._contract = ContractTable(self._changed)
         self._positions = PositionTable(self._changed)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace.standalone.loop import ControlLoop
+from headrace.home.loop import ControlLoop
 from headrace.standalone.store import Store
 
 

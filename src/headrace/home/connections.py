@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.base.errors import Terminal
@@ -11,15 +11,14 @@ from headrace.control.model import KafkaRef, ObjectKey
 from headrace.kafka.admin import Admin
 from headrace.kafka.authfile import secret_data
 from headrace.kafka.settings import Auth, KafkaSettings
-from headrace.standalone.store import Store
 
 
 class Connections:
-    """Clients are kept until the Secret that opened them changes."""
+    """Clients are kept until the Secret that opened them changes. `secret_of` gives the v1 Secret object of a key, or None."""
 
-    def __init__(self, home: KafkaSettings, store: Store) -> None:
+    def __init__(self, home: KafkaSettings, secret_of: Callable[[ObjectKey], Mapping[str, Any] | None]) -> None:
         self._home = home
-        self._store = store
+        self._secret_of = secret_of
         self._lock = threading.Lock()
         self._admins: dict[KafkaRef, tuple[KafkaSettings, Admin]] = {}
 
@@ -41,7 +40,7 @@ class Connections:
             return known[1]
 
     def _auth(self, key: ObjectKey) -> Auth:
-        secret: Mapping[str, Any] | None = self._store.get(key)
+        secret = self._secret_of(key)
         if secret is None:
             raise Terminal("does not exist", subject=str(key), hint="Apply the Secret")
         return Auth.from_secret(secret_data(secret, str(key)), str(key))

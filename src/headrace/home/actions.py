@@ -1,25 +1,34 @@
-"""Carries out the actions of a plan: on Kafka, on the positions, on the store."""
+"""Carries out the actions of a plan: on Kafka, on the positions, on the home's objects."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.base.clock import Clock, Deadline
 from headrace.base.errors import Retriable, Terminal
 from headrace.base.log import get_logger
 from headrace.control import model
 from headrace.core.progress import Progress, ProgressRecord
+from headrace.home.connections import Connections
+from headrace.home.tables import PositionTable
+from headrace.home.topicwatch import TopicWatch
 from headrace.kafka.admin import Admin
 from headrace.kafka.table import TableReader, TableWriter
-from headrace.standalone.connections import Connections
-from headrace.standalone.registry import Registry
-from headrace.standalone.tables import PositionTable
-from headrace.standalone.topicwatch import TopicWatch
 
 log = get_logger(__name__)
 _READ_BACK_SECONDS = 10.0
+
+
+class Objects(Protocol):
+    """What the control plane does to objects of its home. Each call raises `HeadraceError` when that failed; again does no harm."""
+
+    def add_finalizer(self, key: model.ObjectKey, uid: str, finalizer: str) -> None: ...
+    def remove_finalizer(self, key: model.ObjectKey, uid: str, finalizer: str) -> None: ...
+    def create_owned(self, manifest: model.Json) -> None: ...
+    def patch_owned(self, key: model.ObjectKey, uid: str, patch: model.Json) -> None: ...
+    def delete_owned(self, key: model.ObjectKey, uid: str) -> None: ...
 
 
 class Actions:
@@ -29,14 +38,13 @@ class Actions:
         self,
         connections: Connections,
         topics: TopicWatch,
-        registry: Registry,
+        objects: Objects,
         positions: PositionTable,
         progress: tuple[TableReader, TableWriter],
         clock: Clock,
     ) -> None:
         self._connections = connections
         self._topics = topics
-        self._registry = registry
         self._positions = positions
         self._reader, self._writer = progress
         self._clock = clock
@@ -47,11 +55,11 @@ class Actions:
             model.SettleGroup: self._settle_group,
             model.DeleteGroup: self._delete_group,
             model.DropPositions: self._drop_positions,
-            model.AddFinalizer: lambda a: registry.add_finalizer(a.key, a.uid, a.finalizer),
-            model.RemoveFinalizer: lambda a: registry.remove_finalizer(a.key, a.uid, a.finalizer),
-            model.CreateObject: lambda a: registry.create_owned(json.loads(a.manifest)),
-            model.PatchObject: lambda a: registry.patch_owned(a.key, a.uid, json.loads(a.patch)),
-            model.DeleteObject: lambda a: registry.delete_owned(a.key, a.uid),
+            model.AddFinalizer: lambda a: objects.add_finalizer(a.key, a.uid, a.finalizer),
+            model.RemoveFinalizer: lambda a: objects.remove_finalizer(a.key, a.uid, a.finalizer),
+            model.CreateObject: lambda a: objects.create_owned(json.loads(a.manifest)),
+            model.PatchObject: lambda a: objects.patch_owned(a.key, a.uid, json.loads(a.patch)),
+            model.DeleteObject: lambda a: objects.delete_owned(a.key, a.uid),
         }
 
     def run(self, action: model.Action) -> None:

@@ -5,7 +5,7 @@ Nothing of this counts while the feature authentication-oidc is off: then no ing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ from headrace.control.model import ObjectKey
 from headrace.control.world import World, key_of
 from headrace.core.filters import to_contract
 from headrace.core.reasons import ConditionType, Reason
-from headrace.core.resources.eventpolicy import EventPolicy, LabelRequirement, PolicySelector
+from headrace.core.resources.channel import Channel
+from headrace.core.resources.eventpolicy import EventPolicy, LabelRequirement, PolicySelector, PolicyTo
 from headrace.core.resources.kinds import Kind
 from headrace.core.resources.registry import split_api_version
 from headrace.core.resources.syntax import compiled_filters
@@ -30,6 +31,12 @@ class IngressPolicies:
     contract: tuple[Json, ...] = ()
     applied: list[Json] = field(default_factory=list)
     verdict: Verdict = TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    key: ObjectKey
+    labels: Mapping[str, str]
 
 
 def reconcile_policy(world: World, policy: EventPolicy) -> None:
@@ -58,7 +65,8 @@ def policies_for(world: World, target: Kind, policies: Iterable[EventPolicy]) ->
     features = world.settings.features
     if not features.authentication_oidc:
         return IngressPolicies(verdict=true(Reason.OIDC_DISABLED, "the feature authentication-oidc is switched off"))
-    mine = [policy for policy in policies if _applies(policy, target)]
+    names = _names(world, target)
+    mine = [policy for policy in policies if policy.metadata.namespace == target.metadata.namespace and _applies(policy, names)]
     if not mine:
         mode = features.default_authorization_mode
         text = f"no EventPolicy applies: {mode}"
@@ -90,29 +98,36 @@ def _subjects(world: World, policy: EventPolicy) -> tuple[list[str], list[str]]:
     return subjects, unresolved
 
 
-def _applies(policy: EventPolicy, target: Kind) -> bool:
-    if policy.metadata.namespace != target.metadata.namespace:
+def _names(world: World, target: Kind) -> list[_Name]:
+    """What policies may call an ingress: a KafkaChannel also by the Channel that it backs."""
+    names = [_Name(key_of(target), target.metadata.labels or {})]
+    for owner in target.metadata.owner_references or ():
+        if owner.kind == Channel.KIND:
+            key = ObjectKey(Channel.GROUP, Channel.KIND, target.metadata.namespace or "", owner.name)
+            names.append(_Name(key, ((world.look(key) or {}).get("metadata") or {}).get("labels") or {}))
+    return names
+
+
+def _applies(policy: EventPolicy, names: Iterable[_Name]) -> bool:
+    return not policy.spec.to or any(_means(to, name) for to in policy.spec.to for name in names)
+
+
+def _means(to: PolicyTo, name: _Name) -> bool:
+    named = to.ref or to.selector
+    if named is None or (split_api_version(named.api_version)[0], named.kind) != (name.key.group, name.key.kind):
         return False
-    if not policy.spec.to:
-        return True
-    for to in policy.spec.to:
-        named = to.ref or to.selector
-        if named is None or named.kind != target.KIND or split_api_version(named.api_version)[0] != target.GROUP:
-            continue
-        if to.ref is not None and to.ref.name == target.metadata.name:
-            return True
-        if to.selector is not None and _selects(to.selector, target.metadata.labels or {}):
-            return True
-    return False
+    if to.ref is not None:
+        return to.ref.name == name.key.name
+    return to.selector is not None and _selects(to.selector, name.labels)
 
 
-def _selects(selector: PolicySelector, labels: dict[str, str]) -> bool:
+def _selects(selector: PolicySelector, labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in (selector.match_labels or {}).items()) and all(
         _holds(requirement, labels) for requirement in selector.match_expressions or ()
     )
 
 
-def _holds(requirement: LabelRequirement, labels: dict[str, str]) -> bool:
+def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

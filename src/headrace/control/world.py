@@ -24,6 +24,7 @@ from headrace.control.model import (
 )
 from headrace.core.contract import Reference, Resource
 from headrace.core.resources.base import read_known
+from headrace.core.resources.config import ConfigMap
 from headrace.core.resources.duck import DeliverySpec
 from headrace.core.resources.invalid import Invalid
 from headrace.core.resources.kinds import Kind
@@ -32,6 +33,7 @@ from headrace.core.resources.timestamps import parse_time
 Json = dict[str, Any]
 K = TypeVar("K", bound=Kind)
 V = TypeVar("V")
+TRUST_BUNDLE = "networking.knative.dev/trust-bundle"
 FINALIZER = "headrace.dev/finalizer"
 _LONGEST_WAIT = 60.0
 
@@ -165,6 +167,12 @@ class World:
         """Whether to give up on a last action: Kafka was out of reach, or refused, for `give_up_s`, a moment ago as well."""
         return since >= self.settings.give_up_s and (isinstance(state, KafkaProblem) or self.due_at(action) > self.now)
 
+    def trust_bundles(self) -> tuple[str, ...]:
+        """The certificates that the installation trusts: labelled ConfigMaps of its namespace."""
+        maps = [one for one in self.all(ConfigMap)[0] if one.metadata.namespace == self.settings.system_namespace]
+        trusted = [one for one in maps if (one.metadata.labels or {}).get(TRUST_BUNDLE) == "true"]
+        return tuple(text for one in trusted for _, text in sorted((one.data or {}).items()))
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def set_status(self, key: ObjectKey, status: Json) -> None:
@@ -212,6 +220,7 @@ class World:
         return Plan(
             statuses=changed,
             contract=self._contract,
+            trust_bundles=self.trust_bundles(),
             steps=tuple(self._steps),
             notices=tuple(self._notices),
             topics=frozenset(self._topics),

@@ -13,7 +13,7 @@ from headrace.control.naming import service_account
 from headrace.control.settings import Settings
 from headrace.core.resources.features import Features
 from tests.unit.control.fakehome import HOME_KAFKA, FakeHome
-from tests.unit.control.manifests import BROKER, KAFKA_CHANNEL, SUBSCRIPTION, TRIGGER, B, K, S, T, eventing
+from tests.unit.control.manifests import BACKING, BROKER, CHANNEL, KAFKA_CHANNEL, SUBSCRIPTION, TRIGGER, B, C, K, S, T, eventing
 
 Json = dict[str, Any]
 ON = Settings(HOME_KAFKA, features=Features(authentication_oidc=True))
@@ -166,6 +166,32 @@ def test_a_policy_of_another_namespace_is_about_nothing_here() -> None:
     raw["metadata"]["namespace"] = "other"
     home = home_with(ON, BROKER, policies=(raw,))
     assert "policies" not in home.status(B)
+
+
+def test_a_policy_about_a_channel_holds_for_the_channel_behind_it() -> None:
+    channel = CHANNEL.replace("name: c", "name: c, labels: {tier: gold}")
+    for to in (
+        "ref: {apiVersion: messaging.knative.dev/v1, kind: Channel, name: c}",
+        SELECTOR.format(GOLD).replace("Broker", "Channel"),
+    ):
+        text = to.replace("eventing.knative.dev/v1, kind: Channel", "messaging.knative.dev/v1, kind: Channel")
+        home = home_with(ON, channel, KAFKA_CHANNEL, policies=(policy(f"{{to: [{{{text}}}], from: [{{sub: a}}]}}"),))
+        assert ingress_policies(home, BACKING) == [{"tokenMatchers": [matcher("exact", "a")]}]
+        assert home.status(C)["policies"] == home.status(BACKING)["policies"]
+        assert "policies" not in home.status(K)
+
+
+def test_trust_bundles_of_the_installation_go_into_the_contract() -> None:
+    bundle = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s, labels: {%s: 'true'}}\ndata: {b: PEM-B, a: PEM-A}\n"
+    home = FakeHome()
+    label = "networking.knative.dev/trust-bundle"
+    for name, namespace, key in (
+        ("one", "knative-eventing", label),
+        ("two", "elsewhere", label),
+        ("three", "knative-eventing", "x"),
+    ):
+        home.apply(bundle % (name, namespace, key))
+    assert home.round().trust_bundles == ("PEM-A", "PEM-B")
 
 
 def test_triggers_and_subscriptions_send_under_an_identity_of_their_own() -> None:

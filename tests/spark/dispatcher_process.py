@@ -45,7 +45,7 @@ class DispatcherProcess:
         self.port = 0
 
     def start(self) -> DispatcherProcess:
-        """Start it in a process group of its own; returns at once."""
+        """Start it in a session of its own; returns at once."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = ports.free_port()
         raw = {
@@ -87,17 +87,17 @@ class DispatcherProcess:
 
     @property
     def workers(self) -> list[int]:
-        """Process ids of its Python workers: the children of the daemon that Spark started."""
+        """Process ids of the Python workers that serve a partition now (idle ones, which Spark keeps, have no threads of ours)."""
         daemons = {pid for pid in self._family() if b"dispatcher.daemon" in _command(pid) and _parent(pid) == self.jvm}
-        return [pid for pid in self._family() if _parent(pid) in daemons]
+        return [pid for pid in self._family() if _parent(pid) in daemons and _threads(pid) > 3]
 
     def _family(self) -> list[int]:
-        """All processes of its group."""
+        """All processes of its session (the Python workers have a group of their own)."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
-                    if os.getpgid(int(entry.name)) == self.process.pid:
+                    if os.getsid(int(entry.name)) == self.process.pid:
                         found.append(int(entry.name))
                 except ProcessLookupError:
                     continue
@@ -129,19 +129,20 @@ class DispatcherProcess:
         try:
             return self.process.wait(timeout)
         finally:
-            self._kill_group()
+            self._kill_rest()
 
     def kill(self) -> None:
-        """kill -9 of the driver, and of what is left of its group, as the supervisor does."""
+        """kill -9 of the driver, and of what is left of its session, as the supervisor does."""
         self.process.kill()
         self.process.wait()
-        self._kill_group()
+        self._kill_rest()
 
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    def _kill_rest(self) -> None:
+        for pid in self._family():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
 
 
 def _command(pid: int) -> bytes:
@@ -154,6 +155,13 @@ def _command(pid: int) -> bytes:
 def _parent(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
     except OSError:
         return 0
 

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.base.clock import Deadline
 from headrace.base.errors import Retriable
@@ -35,7 +36,7 @@ class Plane:
             self.admin.create_topic(made.name, PARTITIONS, config=made.config)
         self._contract = TableWriter(kafka, self.names.contract)
         self._progress = TableWriter(kafka, self.names.progress)
-        self._producer = Producer(kafka.client(linger_ms=0, acks="all"))
+        self._producer = Producer(kafka.client(linger_ms=0, acks="all", log_level=2))
         self.workers: dict[str, WorkerReport] = {}
         self.driver: DriverReport | None = None
         self.offsets: dict[str, int] = {}
@@ -112,6 +113,13 @@ class Plane:
         """Remove the trigger."""
         self._contract.put(uid, None)
 
+    def expire(self, topic: str, before: Mapping[int, int]) -> None:
+        """Have Kafka drop what lies below `before`, as retention would."""
+        wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+        client = AdminClient(self.kafka.client(log_level=2))
+        for future in client.delete_records(wanted).values():
+            future.result()
+
     # What is reported
 
     def _report(self, key: str, value: bytes | None, offset: int) -> None:
@@ -132,10 +140,14 @@ class Plane:
         self._readers[1].wait_applied(self.admin.end_offsets(self.names.progress)[0] - 1, Deadline(10))
         return {int(key.rpartition("/")[2]): record for key, record in self._stored.items() if key.startswith(f"{uid}/")}
 
+    def run(self, topic: str) -> str:
+        """The topic's run in force, as the driver reports it; empty when it has none."""
+        return self.driver.topics[topic].run if self.driver and topic in self.driver.topics else ""
+
     def live(self, topic: str) -> list[WorkerReport]:
         """Fresh reports of the live workers of the topic's run in force, by index."""
         now = time.time() * 1000
-        run = self.driver.topics[topic].run if self.driver and topic in self.driver.topics else ""
+        run = self.run(topic)
         reports = [one for one in list(self.workers.values()) if one.topic == topic and one.mode == "live"]
         return sorted(
             (one for one in reports if one.run == run and not one.goodbye and now - one.at < 3_000), key=lambda one: one.index
@@ -160,6 +172,11 @@ class Plane:
         """One event per id, in binary mode, to one partition or to all in turn; returns when Kafka has them."""
         facts = self.admin.describe(topic)
         assert facts is not None
+        eventually(
+            lambda: len(self._producer.list_topics(topic, timeout=10).topics[topic].partitions) >= facts.partitions,
+            30,
+            "the producer knows all partitions",
+        )
         for number, one in enumerate(ids):
             headers: list[tuple[str, str | bytes | None]] = [
                 ("ce_specversion", b"1.0"),

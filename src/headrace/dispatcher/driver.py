@@ -47,6 +47,7 @@ class Driver:
         self._config = config
         self._clock = clock
         self._changed = threading.Event()
+        self._started = False
         self._stopping = False
         self._failure: BaseException | None = None
         self._runners: dict[str, TopicRunner] = {}
@@ -116,6 +117,7 @@ class Driver:
         if self._republisher is not None and self._file is not None:
             self._republisher.start()
             self._file.start()
+        self._started = True
         log.info("Dispatcher started", instance=config.instance, slots=services.slots.total, ops_port=self.ops_port)
 
     def _stop(self) -> None:
@@ -237,10 +239,10 @@ class Driver:
     def _missing(self) -> list[str]:
         """What keeps this dispatcher from being ready."""
         missing = []
-        if not self._contract.ready:
-            missing.append("the contract was not read to its end yet")
-        if not self._services.spark.alive:
-            missing.append("Spark does not run yet")
+        if not self._started:
+            missing.append("Spark starts, and the contract is read to its end")
+        if self._stopping:
+            missing.append("it stops")
         if self._republisher is not None and not self._republisher.current:
             missing.append("the contract file was not republished yet")
         for topic, report in self._topic_reports().items():

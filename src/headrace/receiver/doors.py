@@ -54,6 +54,7 @@ class Doors:
         """Take up a new certificate, close silent connections; to be called about once a second."""
         if self._watch is not None:
             self._watch.renew(self._listeners[-1])
+            self._listeners[-1].tidy()
         self._turn += 1
         if self._turn % max(1, int(idle_seconds / _LOOKS)) == 0:
             close_idle({listener.port for listener in self._listeners}, idle_seconds)

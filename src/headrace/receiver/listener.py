@@ -5,8 +5,9 @@ public entry points wrap each request in an asyncio task of another thread, whic
 decision on the receiver's hot path), this module gives the worker a scheduler that calls straight into the application. It is the
 only module that knows granian's inner classes; their version is pinned for that.
 
-A new certificate is taken up by a second worker on the same socket: connections wait in one queue for both, so none is refused
-while the first finishes what it has.
+A new certificate is taken up by a second worker on the same socket, so that connections wait in one queue for both. The first one
+must not be ended at once, which would drop connections in the middle of their handshake: its descriptor is made to mean another
+socket, on which nobody calls, and it is ended when the handshakes are over.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 from granian.http import HTTP1Settings, HTTP2Settings
 
-from headrace.base.clock import Deadline
+from headrace.base.clock import Clock, Deadline, SystemClock
 from headrace.base.errors import Terminal
 from headrace.receiver.config import Limits
 from headrace.receiver.rsgi import Watcher
@@ -37,6 +38,8 @@ _BACKLOG = 2048
 _WINDOW = 256 * 1024
 """HTTP/2 flow control: what a connection may have on its way to us."""
 _STREAMS = 128
+_HANDSHAKE_SECONDS = 12.0
+"""After this time no handshake is under way any more: granian allows 10 s."""
 
 logging.getLogger("_granian").setLevel(logging.WARNING)
 
@@ -61,8 +64,10 @@ class Listener:
         *,
         certificate: Certificate | None = None,
         share_port: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         """Binds; raises `Terminal` when that can't be done. Port 0 takes any free one, `port` is the real one."""
+        self._now = (clock or SystemClock()).monotonic
         self._socket = _bind(host, port, share_port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
@@ -71,6 +76,7 @@ class Listener:
         self._limits = limits
         self._certificate = certificate
         self._worker: _Worker | None = None
+        self._retired: list[tuple[float, _Worker]] = []
 
     @property
     def url(self) -> str:
@@ -83,22 +89,33 @@ class Listener:
         self._worker = _Worker(self._socket, self._serve, self._limits, self._certificate)
 
     def renew(self, certificate: Certificate) -> None:
-        """Show `certificate` to new connections; open ones are closed after the request they are in."""
+        """Show `certificate` to new connections; open ones are closed some seconds later, after the request they are in."""
         before, self._certificate = self._worker, certificate
         if before is not None:
             self.start()
-            before.stop()
+            before.accept_no_more()
+            self._retired.append((self._now(), before))
+
+    def tidy(self) -> None:
+        """End the workers whose certificate has been replaced; to be called now and then."""
+        past = self._now() - _HANDSHAKE_SECONDS
+        for since, worker in self._retired:
+            if since <= past:
+                worker.stop()
+        self._retired = [(since, worker) for since, worker in self._retired if not worker.stopped.is_set()]
 
     def stop(self) -> None:
         """Accept no more; requests that have arrived are answered, idle connections closed."""
         self._socket.close()
-        worker = self._worker
-        if worker is not None:
+        for worker in self._workers():
             worker.stop()
 
     def wait(self, deadline: Deadline) -> bool:
         """Whether everything has been answered, at the deadline at the latest."""
-        return self._worker is None or self._worker.stopped.wait(deadline.remaining())
+        return all(worker.stopped.wait(deadline.remaining()) for worker in self._workers())
+
+    def _workers(self) -> list[_Worker]:
+        return [*([self._worker] if self._worker is not None else []), *(worker for _, worker in self._retired)]
 
 
 class _Worker:
@@ -110,7 +127,8 @@ class _Worker:
         self._signal = _granian.WorkerSignal()
         self._signal.add_cb(self.stopped.set)
         # The worker owns, and closes, the descriptor that it is given.
-        self._holder = _granian.SocketHolder(os.dup(listening.fileno()), False, _BACKLOG)
+        self._descriptor = os.dup(listening.fileno())
+        self._holder = _granian.SocketHolder(self._descriptor, False, _BACKLOG)
         self._scheduler = _Scheduler(serve)
         self._worker = _granian.RSGIWorker(
             1,
@@ -138,6 +156,14 @@ class _Worker:
             ssl_protocol_min="tls1.2",
         )
         self._worker.serve_async(self._scheduler, _NO_LOOP, self._signal)
+
+    def accept_no_more(self) -> None:
+        """Leave new connections to another worker on the same socket; those accepted go on. Only before `stop`."""
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as nobody:
+            nobody.setblocking(False)
+            nobody.bind(("127.0.0.1", 0))
+            nobody.listen(1)
+            os.dup2(nobody.fileno(), self._descriptor)
 
     def stop(self) -> None:
         """Close the accepting end; `stopped` is set once every request is answered. Safe to call twice."""

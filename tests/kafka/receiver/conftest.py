@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ Benches = Callable[..., Bench]
 def receivers(tmp_path: Path) -> Iterator[Benches]:
     """`receivers(**changes of the configuration)` makes one; it is not started yet."""
     made: list[Bench] = []
+    numbers = count()
 
     def make(**changes: Any) -> Bench:
-        folder = tmp_path / str(len(made))
+        folder = tmp_path / f"receiver-{next(numbers)}"
         folder.mkdir()
         bench = Bench(folder, **changes)
         made.append(bench)

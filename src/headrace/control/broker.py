@@ -43,7 +43,7 @@ def reconcile_broker(world: World, broker: Broker, shared: Shared) -> None:
             waiting = ingress.finalize(world, broker, own_topic=EXTERNAL_TOPIC not in broker.annotations)
             ingress.deleting_status(world, broker, DEPENDENTS, waiting)
         return
-    conditions = Conditions(world.observed_status(key), broker.metadata.generation, world.now)
+    conditions = Conditions(world.observed_status(key), broker.metadata.generation, world.now, any_generation=True)
     if not has_finalizer(broker):
         world.step(key, AddFinalizer(key, uid_of(broker), FINALIZER))
     settings = _config(world, broker)

@@ -48,7 +48,7 @@ def reconcile_channel(world: World, channel: Channel) -> None:
         return
     if not has_finalizer(channel):
         world.step(key, AddFinalizer(key, uid_of(channel), FINALIZER))
-    conditions = Conditions(world.observed_status(key), channel.metadata.generation, world.now)
+    conditions = Conditions(world.observed_status(key), channel.metadata.generation, world.now, any_generation=True)
     template = channel.spec.channel_template
     backing: Json | None = None
     if (

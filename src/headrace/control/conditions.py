@@ -92,10 +92,13 @@ def verdict_of(condition: Mapping[str, Any]) -> Verdict:
 class Conditions:
     """The conditions of one object, in the order in which they are set."""
 
-    def __init__(self, status: Mapping[str, Any], generation: int | None, now: float) -> None:
-        """`status`: the observed one; `generation`: that of the object now."""
+    def __init__(self, status: Mapping[str, Any], generation: int | None, now: float, *, any_generation: bool = False) -> None:
+        """`status`: the observed one; `generation`: that of the object now.
+
+        `any_generation`: what was given outlives a change of the spec, since nothing that can change touches it.
+        """
         self._before = {item.get("type"): item for item in status.get("conditions") or ()}
-        self._same = status.get("observedGeneration") == generation
+        self._same = any_generation or status.get("observedGeneration") == generation
         self._now = format_time(now)
         self._set: dict[ConditionType, tuple[Verdict, str]] = {}
 

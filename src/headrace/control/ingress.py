@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.control import gates
-from headrace.control.conditions import TRUE, Conditions, Verdict, false, true, unknown
+from headrace.control.conditions import TRUE, Conditions, Verdict, condition_in, false, true, unknown, verdict_of
 from headrace.control.config import ConfigError, TopicSettings, check_secret
 from headrace.control.model import (
     Action,
@@ -43,6 +43,14 @@ BOOTSTRAP = "bootstrap.servers"
 SECRET_NAME = "auth.secret.ref.name"
 SECRET_NAMESPACE = "auth.secret.ref.namespace"
 TOPIC_ID = "headrace.dev/topic.id"
+
+
+_BEFORE_ADDRESS = (
+    ConditionType.CONFIG_PARSED,
+    ConditionType.TOPIC_READY,
+    ConditionType.CONFIG_MAP_UPDATED,
+    ConditionType.PROBE_SUCCEEDED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +220,10 @@ def set_addressable(world: World, model: Kind, conditions: Conditions, conflict:
     if had or conditions.now_is(ConditionType.PROBE_SUCCEEDED).ok:
         conditions.set(ConditionType.ADDRESSABLE, TRUE)
         return True
-    text = "the ingress has to be programmed first"
-    conditions.set(ConditionType.ADDRESSABLE, unknown(Reason.INGRESS_NOT_READY, text))
+    causes = (conditions.now_is(kind) for kind in _BEFORE_ADDRESS)
+    cause = next((verdict for verdict in causes if not verdict.ok), TRUE)
+    reason = cause.reason or Reason.INGRESS_NOT_READY
+    conditions.set(ConditionType.ADDRESSABLE, unknown(reason, cause.message or "the ingress has to be programmed first"))
     return False
 
 
@@ -238,7 +248,8 @@ def deleting_status(world: World, model: Kind, dependents: Sequence[ConditionTyp
     before = world.observed_status(key)
     conditions = Conditions(before, model.metadata.generation, world.now)
     for kind in dependents:
-        conditions.set(kind, conditions.before(kind) or unknown(Reason.DELETING, waiting))
+        known_before = condition_in(before, kind)
+        conditions.set(kind, verdict_of(known_before) if known_before else unknown(Reason.DELETING, waiting))
     built = conditions.build(dependents, ready=false(Reason.DELETING, waiting))
     world.set_status(key, {**before, "observedGeneration": model.metadata.generation, "conditions": built})
 

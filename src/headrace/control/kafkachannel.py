@@ -73,7 +73,7 @@ def reconcile_kafka_channel(world: World, channel: KafkaChannel, shared: Shared)
         return
     if not has_finalizer(channel):
         world.step(key, AddFinalizer(key, uid_of(channel), FINALIZER))
-    conditions = Conditions(before, channel.metadata.generation, world.now)
+    conditions = Conditions(before, channel.metadata.generation, world.now, any_generation=True)
     settings = _config(world, channel)
     topic = ingress.view_topic(world, channel, _topic_name(world, channel, shared), settings, external=False)
     if topic.key is not None and has_finalizer(channel):

@@ -19,7 +19,7 @@ from headrace.control.model import ObjectKey, Observed, Plan, TopicFacts, TopicK
 from headrace.control.reconcile import reconcile
 from headrace.control.settings import Settings
 from headrace.control.world import ModelCache
-from headrace.core.contract import Resource
+from headrace.core.contract import Resource, dump, parse_resource
 from headrace.core.heartbeat import DriverReport, LaneReport, ReceiverReport, TopicReport, WorkerReport
 from headrace.core.resources.admission import admit
 from headrace.core.resources.registry import kind_of
@@ -157,7 +157,7 @@ class FakeHome:
         for uid, resource in plan.contract.items():
             if uid not in self.contract or self.contract[uid].resource != resource:
                 self.end += 1
-                self.contract[uid] = model.ContractRecord(resource, self.end)
+                self.contract[uid] = model.ContractRecord(parse_resource(dump(resource)), self.end)
         for uid in [uid for uid in self.contract if uid not in plan.contract]:
             self.end += 1
             del self.contract[uid]

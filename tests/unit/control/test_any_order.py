@@ -89,7 +89,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, min_size=1, max_size=14))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_it_settles_is_never_ready_too_early_and_leaves_nothing_behind(steps: list[Callable[[FakeHome], object]]) -> None:
     home = FakeHome()
     for step in steps:
@@ -135,7 +135,7 @@ def _check_conditions(conditions: list[dict[str, str]]) -> None:
 
 
 @given(st.lists(STEPS, min_size=1, max_size=8))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_reconcile_changes_nothing_that_it_is_shown_and_says_the_same_twice(steps: list[Callable[[FakeHome], object]]) -> None:
     home = FakeHome()
     for step in steps:

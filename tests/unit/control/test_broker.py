@@ -251,8 +251,8 @@ def test_a_broker_is_not_ready_before_every_receiver_has_it() -> None:
     home.apply(BROKER)
     plan = home.settle()
     assert home.verdict(B, "ConfigMapUpdated") == ("True", "")
-    assert home.verdict(B) == ("Unknown", "IngressNotReady")
-    assert home.condition(B, "ProbeSucceeded")["message"] == "not applied yet by receiver r2"
+    assert home.verdict(B) == ("Unknown", "ReceiverNotUpToDate")
+    assert home.condition(B)["message"] == "not applied yet by receiver r2"
     assert "address" not in home.status(B)
     assert plan.again_at is not None, "a receiver that died reports nothing: its lease ends"
     home.release()

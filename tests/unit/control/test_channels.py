@@ -303,6 +303,17 @@ def test_a_restart_of_the_data_plane_takes_no_ready_away() -> None:
     assert [home.status(key) for key in (C, BACKING, S)] == before
 
 
+def test_a_new_subscriber_while_the_receivers_restart_leaves_the_others_ready() -> None:
+    home = settled(KAFKA_CHANNEL, SUBSCRIPTION)
+    home.receivers = ()
+    home.apply(SUBSCRIPTION.replace("name: s", "name: u"))
+    home.settle()
+    assert home.status(K)["observedGeneration"] == 3
+    assert home.verdict(K) == ("True", "")
+    assert home.verdict(S) == ("True", "")
+    assert home.verdict(messaging("Subscription", "u")) == ("True", "")
+
+
 def test_annotations_of_a_subscription_reach_its_lane() -> None:
     note = "name: s, annotations: {kafka.eventing.knative.dev/delivery.order: key, headrace.dev/max-rate: '5'}"
     one = egress(settled(KAFKA_CHANNEL, SUBSCRIPTION.replace("name: s", note)))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from headrace.core.contract import DeliveryOrder
@@ -88,3 +90,11 @@ def test_every_annotation_of_ours_belongs_somewhere_and_nowhere_else() -> None:
             for kind in kinds - where:
                 (fault,) = check_annotations(kind, {name: "1"})
                 assert fault.message == "this annotation has no effect here"
+
+
+def test_every_annotation_is_documented_with_its_kinds_and_no_other() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "annotations.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
+    assert {row[0].strip("`"): set(row[1].split(", ")) for row in rows} == {
+        name: set(kinds) for name, (kinds, _) in RULES.items()
+    }

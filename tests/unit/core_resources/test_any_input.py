@@ -34,7 +34,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.sampled_from(sorted(HEADS)), st.dictionaries(NAMES, JSON, max_size=4), st.dictionaries(NAMES, JSON, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_admission_answers_in_words_or_takes_the_object(kind: str, body: dict[str, Any], metadata: dict[str, Any]) -> None:
     raw = {**body, "apiVersion": HEADS[kind], "kind": kind, "metadata": {"name": "x", "namespace": "default", **metadata}}
     try:

@@ -6,6 +6,7 @@ All internal topics have one partition, so an offset says exactly how much of a 
 from __future__ import annotations
 
 from headrace.kafka.table_reader import TableReader
-from headrace.kafka.table_writer import Fenced, TableWriter
+from headrace.kafka.table_writer import TableWriter
+from headrace.kafka.transactions import Fenced
 
 __all__ = ["Fenced", "TableReader", "TableWriter"]

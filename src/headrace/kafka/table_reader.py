@@ -167,8 +167,11 @@ class TableReader:
         with self._changed:
             if position is not None and position > self._position:
                 self._position = position
+            recovered = self._error is not None
             self._error, self._hopeless = None, False
             self._changed.notify_all()
+        if recovered:
+            log.info("A table is read again", topic=self._topic, position=self._position)
 
     def _restart(self) -> None:
         log.error("Records that were read are gone: the table is read anew", topic=self._topic, position=self._position)
@@ -179,12 +182,12 @@ class TableReader:
         self._consumer.unassign()
 
     def _report(self, error: KafkaError) -> None:
-        """Remember what stands in the way; log it once, not at each attempt."""
+        """Remember what stands in the way; log the first of a series, not each attempt."""
         if error.code() in _IRRELEVANT:
             return
         known = kafka_error(error, self._subject)
         with self._changed:
-            new = self._error is None or self._error.message != known.message
+            new = self._error is None
             self._error, self._hopeless = known, error.code() in _HOPELESS
             self._changed.notify_all()
         if new:

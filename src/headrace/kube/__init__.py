@@ -1,1 +1,1 @@
-"""The home on Kubernetes: CRDs, operator, admission webhooks, contract in ConfigMaps."""
+"""The Kubernetes home: custom resources, operator, admission webhooks, the contract in ConfigMaps, the data plane's objects."""

@@ -1,0 +1,44 @@
+"""One Kubernetes API per run, with Headrace's CRDs. Without its binaries and Go to build them, these tests are skipped."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.kube.crds import crds
+from tests.kube.cluster import Cluster, missing_binaries, tool
+
+_BUILD = Path(__file__).parents[2] / "scripts" / "kube-binaries"
+
+
+@pytest.fixture(scope="session")
+def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A Kubernetes API with nothing in it."""
+    _have_binaries()
+    cluster = Cluster(tmp_path_factory.mktemp("kube"))
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    """A Kubernetes API that knows Headrace's kinds."""
+    bare_cluster.kubectl("create", "namespace", "knative-eventing")
+    bare_cluster.apply(*crds())
+    bare_cluster.kubectl(
+        "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
+    )
+    return bare_cluster
+
+
+def _have_binaries() -> None:
+    if missing_binaries() or tool("kubectl") is None:
+        if shutil.which("go") is None:
+            pytest.skip("no Go to build kube-apiserver, etcd and kubectl with: scripts/kube-binaries builds them once")
+        subprocess.run([str(_BUILD)], check=True)

@@ -279,8 +279,7 @@ def peer_order(order: DeliveryOrder) -> DeliveryOrder:
 def egress_extras(options: LaneOptions, order: DeliveryOrder, hop_limit: int | None) -> Json:
     """The `headrace` object of an egress (see `core.contract.Egress`).
 
-    Besides what is named there: `hopLimit` (how often an event may come back as a reply), `kafkaExtensions` (false: without
-    `knativekafkapartition` and `knativekafkaoffset`).
+    Besides what is named there: `hopLimit` (how often an event may come back as a reply).
     """
     extras: Json = {"initialised": True}
     if order is DeliveryOrder.KEY:
@@ -296,6 +295,4 @@ def egress_extras(options: LaneOptions, order: DeliveryOrder, hop_limit: int | N
     limit = options.hop_limit or hop_limit
     if limit is not None:
         extras["hopLimit"] = limit
-    if not options.kafka_extensions:
-        extras["kafkaExtensions"] = False
     return extras

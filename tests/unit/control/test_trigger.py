@@ -281,7 +281,6 @@ def test_the_homes_default_delivery_can_be_none() -> None:
         ("headrace.dev/max-in-flight: '3'", DeliveryOrder.UNORDERED, {"maxInFlight": 3}),
         ("headrace.dev/on-undeliverable: park", DeliveryOrder.UNORDERED, {"onUndeliverable": "park"}),
         ("headrace.dev/hop-limit: '4'", DeliveryOrder.UNORDERED, {"hopLimit": 4}),
-        ("headrace.dev/kafka-extensions: 'false'", DeliveryOrder.UNORDERED, {"kafkaExtensions": False}),
     ],
 )
 def test_annotations_go_into_the_contract(annotations: str, order: DeliveryOrder, extras: dict[str, Any]) -> None:

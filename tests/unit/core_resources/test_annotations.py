@@ -33,7 +33,6 @@ from headrace.core.resources.annotations import (
         ("headrace.dev/on-undeliverable", "drop", LaneOptions()),
         ("headrace.dev/paused", "true", LaneOptions(paused=True)),
         ("headrace.dev/hop-limit", "16", LaneOptions(hop_limit=16)),
-        ("headrace.dev/kafka-extensions", "false", LaneOptions(kafka_extensions=False)),
     ],
 )
 def test_an_annotation_of_a_trigger_has_this_meaning(name: str, text: str, options: LaneOptions) -> None:
@@ -60,7 +59,6 @@ def test_an_annotation_of_a_trigger_has_this_meaning(name: str, text: str, optio
         ("headrace.dev/on-undeliverable", "keep"),
         ("headrace.dev/paused", "True"),
         ("headrace.dev/hop-limit", "none"),
-        ("headrace.dev/kafka-extensions", "off"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused_with_what_was_expected(name: str, text: str) -> None:

@@ -34,7 +34,6 @@ MAX_IN_FLIGHT = OURS + "max-in-flight"
 ON_UNDELIVERABLE = OURS + "on-undeliverable"
 PAUSED = OURS + "paused"
 HOP_LIMIT = OURS + "hop-limit"
-KAFKA_EXTENSIONS = OURS + "kafka-extensions"
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _ORDERS = {"ordered": DeliveryOrder.ORDERED, "unordered": DeliveryOrder.UNORDERED, "key": DeliveryOrder.KEY}
@@ -69,7 +68,6 @@ class LaneOptions:
     park_undeliverable: bool = False
     paused: bool = False
     hop_limit: int | None = None
-    kafka_extensions: bool = True
 
 
 def parse_order(text: str) -> DeliveryOrder:
@@ -156,7 +154,6 @@ RULES: Mapping[str, tuple[frozenset[str], Callable[[str], object]]] = {
     ON_UNDELIVERABLE: (_LANES, parse_undeliverable),
     PAUSED: (_LANES, parse_bool),
     HOP_LIMIT: (frozenset({"Broker", "Trigger"}), parse_count),
-    KAFKA_EXTENSIONS: (_LANES, parse_bool),
 }
 """Annotation -> kinds that it belongs on, and how its value is read (a `ValueError` says what was expected)."""
 
@@ -194,7 +191,6 @@ def lane_options(annotations: Mapping[str, str]) -> LaneOptions:
         park_undeliverable=parse_undeliverable(annotations.get(ON_UNDELIVERABLE, "drop")),
         paused=parse_bool(annotations.get(PAUSED, "false")),
         hop_limit=hop_limit(annotations),
-        kafka_extensions=parse_bool(annotations.get(KAFKA_EXTENSIONS, "true")),
     )
 
 

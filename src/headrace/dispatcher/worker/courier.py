@@ -34,7 +34,6 @@ from headrace.dispatcher.worker.delivery import Delivery, Ending, Stage
 from headrace.dispatcher.worker.gate import Gate
 from headrace.dispatcher.worker.record import without
 from headrace.dispatcher.worker.subscription import ReplyTo, Target
-from headrace.dispatcher.worker.timers import Timers
 from headrace.http.client import BodyLimits, Client, Exchange
 
 log = get_logger(__name__)
@@ -44,16 +43,18 @@ _NO_REPLY = BodyLimits(keep=ERROR_DATA_BYTES, read=64 * 1024)
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What a courier works with. `publish(event, on_written)` stores a reply; `ended(delivery, how)` is told when a delivery is over;
-    `retry_later` is told when one waits, and gets it back from `timers` when its time has come."""
+    """What a courier works with.
+
+    `publish(event, delivery)` stores a reply, whose fate comes back by `Courier.stored`; `ended(delivery, how)` is told when a delivery is
+    over; `waits(delivery, seconds)` when it is to be sent again after so long.
+    """
 
     client: Client
-    timers: Timers[Delivery]
     gate: Gate[Delivery]
     clock: Clock
     publish: Callable[[Event, Delivery], None]
     ended: Callable[[Delivery, Ending], None]
-    waits: Callable[[Delivery], None]
+    waits: Callable[[Delivery, float], None]
     response_bytes: int
     hop_limit: int
 
@@ -238,8 +239,7 @@ class Courier:
             attempts = delivery.tries
         wait = lane.subscription.policy.wait_after(attempts, failed.status, retry_after, now) if retryable else None
         if wait is not None:
-            self._outside.timers.add(self._clock.monotonic() + wait / 1000, delivery)
-            self._outside.waits(delivery)
+            self._outside.waits(delivery, wait / 1000)
         elif delivery.stage is Stage.DEAD_LETTER:
             self._drop(delivery, failed)
         else:

@@ -74,6 +74,7 @@ class Lane:
         self.in_flight = 0
         self.aside = 0
         self.pinned = 0
+        self.pin = 0
         self._limits = limits
         self._partitions = partitions
         self.begin = 0
@@ -119,13 +120,13 @@ class Lane:
         self._stopped_at = self.cursor
         self.state = state
         self._release_pending()
+        for delivery in self.active.values():
+            self._set_aside(delivery, at_any_price=True)
 
     def settle(self) -> None:
         """A parked lane has come to rest: its progress is fixed, and what waited is forgotten (the progress has its attempts)."""
         self._at_rest = self.progress()
-        for delivery in self.active.values():
-            if not delivery.aside:
-                delivery.record.holders -= 1
+        self._pin(-self.pinned)
         self.active.clear()
         self.ready.clear()
         self.fetching = {}
@@ -133,7 +134,7 @@ class Lane:
         self._lines.clear()
         self._held.clear()
         self._before = None
-        self._queued = self.aside = self.pinned = self.in_flight = 0
+        self._queued = self.aside = self.in_flight = 0
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -231,7 +232,7 @@ class Lane:
         del self.active[record.offset]
         if delivery.aside:
             self.aside -= 1
-            self.pinned -= record.size
+            self._pin(-record.size)
         else:
             record.holders -= 1
         if self._lines and record.key is not None:
@@ -251,13 +252,29 @@ class Lane:
         if self.state is not LaneState.LIVE and not self.active and self._before is None:
             return self._at_rest
         cursor = self.cursor
-        stragglers = [Straggler(at, one.attempts, one.since) for at, one in self.active.items() if one.attempts or one.aside]
+        live = self.state is LaneState.LIVE
+        stragglers = [
+            Straggler(at, one.attempts, one.since) for at, one in self.active.items() if one.attempts or (one.aside and live)
+        ]
         stragglers += self.fetching.values()
         stragglers += (one for at, one in self._history.items() if at >= cursor)
         before = self._before
-        if before is not None and before.reach <= cursor and self.state is LaneState.LIVE:
+        if before is not None and before.reach <= cursor and live:
             self._before = None
         return Progress.of(cursor, self.active, stragglers, before)
+
+    @property
+    def lowest_held(self) -> int | None:
+        """The lowest offset for which the lane holds the ring; None when it holds nothing."""
+        held = [at for at, one in self.active.items() if not one.aside]
+        if self.pending:
+            held.append(self.pending[0].offset)
+        return min(held, default=None)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether a lane that is not live has nothing under way any more."""
+        return self.in_flight == 0 and self.state is not LaneState.LIVE
 
     @property
     def unfinished(self) -> bool:
@@ -316,14 +333,18 @@ class Lane:
         elif line is not None:
             del self._lines[key]
 
-    def _set_aside(self, delivery: Delivery) -> None:
-        if delivery.aside or self.aside >= self._limits.stragglers:
+    def _set_aside(self, delivery: Delivery, at_any_price: bool = False) -> None:
+        if delivery.aside or (self.aside >= self._limits.stragglers and not at_any_price):
             return
         delivery.aside = True
         self.aside += 1
-        self.pinned += delivery.record.size
+        self._pin(delivery.record.size)
         if delivery.record.holders:
             delivery.record.holders -= 1
+
+    def _pin(self, size: int) -> None:
+        self.pinned += size
+        self.ring.pinned += size
 
     def _release_pending(self) -> None:
         for record in self.pending:

@@ -54,15 +54,14 @@ class Lookups:
 
         self._start("stragglers", read)
 
-    def gap(self, partition: int, expected: int, got: int, lost: Callable[[int], None]) -> None:
-        """Whether Kafka explains that no event came from `expected` up to `got`; `lost` gets the first offset that should have come."""
+    def gap(self, partition: int, begin: int, end: int, found: Callable[[int | None], None]) -> None:
+        """`found` gets the first offset from `begin` up to `end` at which the topic has an event; None if Kafka has none there."""
 
         def read() -> None:
             with closing(_consumer(self._spec.kafka)) as consumer:
-                message = _first_at(consumer, self._spec.topic, partition, expected)
+                message = _first_at(consumer, self._spec.topic, partition, begin)
                 offset = None if message is None else message.offset()
-                if offset is not None and offset < got:
-                    lost(offset)
+                found(offset if offset is not None and offset < end else None)
 
         self._start("gap", read)
 

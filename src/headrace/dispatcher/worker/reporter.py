@@ -5,9 +5,10 @@ from __future__ import annotations
 from headrace.base.clock import Clock
 from headrace.core.heartbeat import LaneReport, WorkerReport, encode_report
 from headrace.core.names import Internal
-from headrace.dispatcher.spec import Task, WorkerSpec
-from headrace.dispatcher.worker.lane import Lane
+from headrace.dispatcher.spec import Mode, Task, WorkerSpec
+from headrace.dispatcher.worker.lane import Lane, LaneState
 from headrace.dispatcher.worker.publisher import Publisher
+from headrace.dispatcher.worker.reading import Reading
 from headrace.dispatcher.worker.roster import Roster
 from headrace.dispatcher.worker.scribe import Scribe
 
@@ -22,13 +23,15 @@ class Reporter:
         self._clock = clock
         self._topic = Internal(spec.instance).dataplane
         self._rates: dict[str, _Rate] = {}
-        self.events = 0
-        self.discarded = 0
 
-    def report(self, roster: Roster, scribe: Scribe, contract_offset: int, beat: bool = True, goodbye: bool = False) -> None:
+    def report(
+        self, roster: Roster, reading: Reading, scribe: Scribe, contract_offset: int, beat: bool = True, goodbye: bool = False
+    ) -> None:
         """Send the heartbeat. `beat`: a regular one, which begins a new interval for the figures."""
         ring = roster.ring
         now = self._clock.now()
+        if beat:
+            self._rates = {uid: rate for uid, rate in self._rates.items() if uid in roster.lanes}
         report = WorkerReport(
             topic=self._spec.topic,
             topic_id=self._spec.topic_id,
@@ -39,8 +42,8 @@ class Reporter:
             mode=str(self._spec.mode),
             contract_offset=contract_offset,
             head=-1 if ring is None else ring.head,
-            events=self.events,
-            discarded=self.discarded,
+            events=reading.events,
+            discarded=reading.discarded,
             ring_events=0 if ring is None else len(ring),
             ring_bytes=0 if ring is None else ring.size,
             lanes={lane.uid: self._lane(lane, scribe, now, beat) for lane in roster.lanes.values()},
@@ -57,12 +60,14 @@ class Reporter:
         if beat:
             rate.measure(lane, now)
         oldest = lane.oldest
-        at_rest = lane.state == "LIVE" or lane.in_flight or scribe.stored(lane)
+        live = lane.state is LaneState.LIVE
+        # Until its progress is stored nobody else may take a lane over, so it must not look idle.
+        settled = live or lane.in_flight or scribe.stored(lane)
         return LaneReport(
-            state=str(lane.state),
+            state=str(LaneState.CATCHING_UP if live and self._spec.mode is Mode.CATCHUP else lane.state),
             position=progress.low,
             lag=max(0, lane.ring.head - lane.cursor) + len(lane.active),
-            in_flight=lane.in_flight if at_rest else 1,
+            in_flight=lane.in_flight if settled else 1,
             retrying=lane.retrying,
             delivered=counts.delivered,
             failed=counts.failed,

@@ -20,13 +20,18 @@ _KEPT_SHARE = 4
 
 
 class Ring:
-    """`events` and `size` (bytes) bound it; one larger event passes alone."""
+    """`events` and `size` (bytes) bound it; one larger event passes alone.
+
+    `pinned_from`: events from this offset on are kept for a lane that is about to come back. `pinned`: bytes of events and replies that
+    lanes hold beside the ring.
+    """
 
     def __init__(self, floor: int, events: int, size: int) -> None:
         self.records: deque[Record] = deque()
         self.floor = floor
         self.head = floor
         self.size = 0
+        self.pinned = 0
         self.pinned_from: int | None = None
         self._most_events = events
         self._most_size = size

@@ -9,7 +9,7 @@ from headrace.base.log import get_logger
 from headrace.core.contract import Egress, Resource
 from headrace.core.contractlog import Change, ContractState, What
 from headrace.core.filters import FilterIndex, compile_egress
-from headrace.core.progress import ProgressRecord
+from headrace.core.progress import Progress, ProgressRecord
 from headrace.dispatcher.spec import Mode, WorkerSpec
 from headrace.dispatcher.worker.lane import Lane, LaneState
 from headrace.dispatcher.worker.ring import Ring
@@ -121,16 +121,13 @@ class Roster:
             return
         self.closed.pop(uid, None)
         lane = self.lanes[uid] = Lane(self._wanted[uid], self.ring, self._spec.limits, self._spec.workers)
-        lane.hold(record.progress)
-        if self._wanted[uid].paused:
-            lane.state = LaneState.PAUSED
-        else:
-            self.enter(lane, record)
+        lane.hold(record.progress, LaneState.PAUSED if self._wanted[uid].paused else LaneState.PARKED)
+        if lane.state is LaneState.PARKED:
+            self.enter(lane, record.progress)
 
-    def enter(self, lane: Lane, record: ProgressRecord) -> bool:
-        """Make a lane that stands still live from `record`, if the ring still holds all that it has to do; False if not."""
+    def enter(self, lane: Lane, progress: Progress) -> bool:
+        """Make a lane that stands still live from `progress`, if the ring still holds all that it has to do; False if not."""
         assert self.ring is not None
-        progress = record.progress
         if progress.position < self.ring.floor:
             log.info("A lane is behind the ring", lane=lane.uid, partition=self.partition, position=progress.position)
             lane.hold(progress)
@@ -144,6 +141,8 @@ class Roster:
         """Take a live lane off the ring."""
         self.index.remove(lane)
         lane.park(state)
+        if lane.at_rest:
+            lane.settle()
 
     def _change(self, lane: Lane, subscription: Subscription) -> None:
         before = lane.subscription
@@ -152,6 +151,8 @@ class Roster:
             self.park(lane, LaneState.PAUSED)
         elif not subscription.paused and lane.state is LaneState.PAUSED:
             lane.state = LaneState.PARKED
+            if lane.at_rest:
+                self.enter(lane, lane.progress())
         elif lane.state is LaneState.LIVE and _filter(before) != _filter(subscription):
             assert self.ring is not None
             accepts = compile_egress(subscription.egress)

@@ -28,6 +28,8 @@ _HOURLY: Mapping[str, str] = {
     "retention.ms": str(_HOUR_MS),
     "segment.ms": str(_HOUR_MS // 6),
     "segment.bytes": str(16 << 20),
+    # With many lanes an hour of reports is large; who starts needs the last few seconds of them.
+    "retention.bytes": str(64 << 20),
 }
 
 

@@ -135,22 +135,40 @@ class PositionTable:
 
 
 class ReportTable:
-    """The latest report of each receiver, worker and driver."""
+    """The latest report of each receiver, worker and driver.
+
+    The topic holds an hour of them, of which only the last of each counts: until `caught_up` is called they are only kept, not read.
+    """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._lock = threading.Lock()
         self._reports: dict[str, Report] = {}
+        self._history: dict[str, bytes] | None = {}
 
     def apply(self, key: str, value: bytes | None, offset: int) -> None:
         if value is None:
             return
+        with self._lock:
+            if self._history is not None:
+                self._history[key] = value
+                return
         report = decode_report(key, value)
         with self._lock:
             before = self._reports.get(key)
             self._reports[key] = report
         if before is None or _gist(before) != _gist(report):
             self._on_change()
+
+    def caught_up(self) -> None:
+        """The end of the topic was reached: from now on each report counts as it comes."""
+        with self._lock:
+            history, self._history = self._history or {}, None
+        for key, value in history.items():
+            try:
+                self.apply(key, value, -1)
+            except Terminal as error:
+                log.error("Skipped a report that cannot be read", key=key, error=error)
 
     def reset(self) -> None:
         with self._lock:

@@ -166,6 +166,7 @@ class Controller:
         for reader in self._readers.values():
             deadline = Deadline(_TABLE_SECONDS, self._clock)
             reader.wait_ready(deadline)
+        self._reports.caught_up()
 
     def _world(self) -> World:
         writer = ContractWriter(self._contract_writer, self._readers[self._names.contract], self._contract)

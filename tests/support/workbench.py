@@ -212,7 +212,7 @@ class Worker:
             self._batches.put(pa.RecordBatch.from_arrays([pa.array(part, pa.binary())], names=["frame"]))
 
     def events(self, count: int, together: bool = True, **attributes: Any) -> list[int]:
-        """Feed the next `count` events, whose ids are their offsets; the offsets."""
+        """Feed the next `count` events, whose ids are their offsets; the offsets. `key` and `data` are those of the records."""
         offsets = list(range(self._next, self._next + count))
         self._next += count
         now = int(time.time() * 1000)

@@ -79,7 +79,7 @@ class Lane:
         self._partitions = partitions
         self.begin = 0
         self._stopped_at = 0
-        self._at_rest = Progress.initial(0)
+        self._at_rest: Progress | None = Progress.initial(0)
         self._before: Progress | None = None
         self._history: dict[int, Straggler] = {}
         self._lines: dict[bytes, deque[Delivery]] = {}
@@ -103,6 +103,7 @@ class Lane:
     def start(self, progress: Progress) -> None:
         """Go live from `progress`, which must not lie below the ring's floor. What the ring holds already is offered by the caller."""
         self.state = LaneState.LIVE
+        self._at_rest = None
         self.begin = progress.position
         self._before = progress
         self.fetching = {one.offset: one for one in progress.stragglers if one.offset < self.begin}
@@ -249,7 +250,7 @@ class Lane:
 
     def progress(self) -> Progress:
         """Where the lane stands."""
-        if self.state is not LaneState.LIVE and not self.active and self._before is None:
+        if self._at_rest is not None:
             return self._at_rest
         cursor = self.cursor
         live = self.state is LaneState.LIVE

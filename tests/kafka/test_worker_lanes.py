@@ -1,0 +1,412 @@
+"""Lanes that must not hurt each other: parking, catch-up jobs and hand-over, key order, limits; against a real Kafka."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.core.heartbeat import LaneReport
+from headrace.core.progress import ProgressRecord
+from headrace.dispatcher.spec import LaneOrders, Limits, Mode
+from headrace.kafka.admin import Admin
+from headrace.kafka.settings import KafkaSettings
+from tests.support.subscriber import Answer, Request, Subscriber, subscriber
+from tests.support.waiting import eventually
+from tests.support.workbench import Workbench, Worker, egress
+
+SMALL = Limits(ring_events=40, lane_in_flight=4)
+
+
+@pytest.fixture
+def bench(kafka: KafkaSettings, admin: Admin) -> Iterator[Workbench]:
+    made = Workbench(kafka, admin)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sink() -> Iterator[Subscriber]:
+    with subscriber() as server:
+        yield server
+
+
+class Hold:
+    """A subscriber that answers nothing until it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def __call__(self, request: Request) -> int:
+        self.released.wait(60)
+        return 202
+
+
+@pytest.fixture
+def held() -> Iterator[tuple[Hold, Subscriber]]:
+    hold = Hold()
+    with subscriber(hold) as server:
+        yield hold, server
+        hold.released.set()
+
+
+def finished(bench: Workbench, low: int, uid: str) -> None:
+    eventually(lambda: uid in bench.progress and bench.progress[uid].progress.low >= low, what=f"progress of {uid} at {low}")
+
+
+def lane(bench: Workbench, uid: str, owner: str = "") -> LaneReport:
+    report = bench.report(owner)
+    return report.lanes.get(uid, LaneReport(state="")) if report is not None else LaneReport(state="")
+
+
+def parked(bench: Workbench, uid: str) -> ProgressRecord:
+    """Wait until a lane is parked and at rest; its stored progress."""
+    eventually(lambda: (lane(bench, uid).state, lane(bench, uid).in_flight) == ("PARKED", 0), what=f"{uid} parked")
+    return bench.progress[uid]
+
+
+def job(bench: Workbench, number: int, positions: dict[str, ProgressRecord], start: int, end: int, **more: object) -> Worker:
+    """A catch-up job of the present run over the range from `start` to `end`."""
+    values: dict[str, object] = {"ends": {0: end}, "due": time.time() + 20, **more}
+    spec = bench.spec(dict(positions), start=start, mode=Mode.CATCHUP, job=f"{bench.run}.{number:04d}", **values)
+    worker = bench.start_with(spec)
+    worker._next = start
+    return worker
+
+
+def test_a_lane_that_falls_behind_is_parked_and_the_others_go_on(
+    bench: Workbench, sink: Subscriber, held: tuple[Hold, Subscriber]
+) -> None:
+    hold, slow = held
+    bench.subscribe(egress(sink.url(), uid="fast"), egress(slow.url(), uid="slow"))
+    worker = bench.start({"fast": 0, "slow": 0}, limits=SMALL)
+    for _ in range(20):
+        worker.events(10)
+    finished(bench, 200, "fast")
+    eventually(lambda: lane(bench, "slow").state == "PARKED")
+    assert lane(bench, "slow").in_flight == 4
+    hold.released.set()
+    record = parked(bench, "slow")
+    assert record.parked
+    assert record.progress.low == 4
+    assert len(slow.requests) == 4
+    assert max(report.ring_events for report in bench.reports) <= 40
+
+
+def test_lanes_that_are_equally_slow_make_the_reader_wait(bench: Workbench) -> None:
+    with subscriber(Answer(delay=0.01)) as one, subscriber(Answer(delay=0.01)) as two:
+        bench.subscribe(egress(one.url(), uid="one", ordered=True), egress(two.url(), uid="two", ordered=True))
+        worker = bench.start({"one": 0, "two": 0}, limits=SMALL)
+        worker.events(150)
+        finished(bench, 150, "one")
+        finished(bench, 150, "two")
+        assert all(report.lanes[uid].state == "LIVE" for report in bench.reports for uid in report.lanes)
+
+
+def test_a_parked_lane_is_caught_up_by_jobs_and_handed_back_without_a_repeat(bench: Workbench, sink: Subscriber) -> None:
+    gate = threading.Event()
+
+    def answer(request: Request) -> int:
+        gate.wait(60)
+        return 202
+
+    with subscriber(answer) as slow:
+        bench.subscribe(egress(sink.url(), uid="fast"), egress(slow.url(), uid="slow"))
+        worker = bench.start({"fast": 0, "slow": 0}, limits=SMALL)
+        worker.events(100)
+        eventually(lambda: lane(bench, "slow").state == "PARKED")
+        gate.set()
+        record = parked(bench, "slow")
+
+        first = job(bench, 1, {"slow": record}, record.progress.position, 60)
+        first.events(60 - record.progress.position)
+        first.end_input()
+        first.join()
+        [(uid, partition, text)] = first.rows
+        assert (uid, partition) == ("slow", 0)
+        assert ProgressRecord.decode(text).progress.low == 60
+
+        bench.contract.put(*LaneOrders(pin={"slow": {0: 100}}).record(bench.run))
+        eventually(lambda: lane(bench, "slow").state == "JOINING")
+        last = job(bench, 2, {"slow": ProgressRecord.decode(text)}, 60, 100)
+        last.events(40)
+        worker.events(20)
+        last.end_input()
+        last.join()
+        [(_, _, text)] = last.rows
+        bench.contract.put(*LaneOrders(resume={"slow": {0: text.decode()}}).record(bench.run))
+        eventually(lambda: lane(bench, "slow").state == "LIVE")
+        worker.events(10)
+        finished(bench, 130, "slow")
+        finished(bench, 130, "fast")
+        assert sorted(map(int, slow.ids)) == list(range(130))
+        assert sorted(map(int, sink.ids)) == list(range(130))
+        assert not bench.progress["slow"].parked
+
+
+def test_a_pin_that_is_not_used_ends_and_the_lane_is_parked_again(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url(), uid="fast"), egress(sink.url(), uid="behind"))
+    worker = bench.start({"fast": 50, "behind": 10}, start=50)
+    worker._next = 50
+    worker.events(1)
+    assert parked(bench, "behind") if "behind" in bench.progress else True
+    eventually(lambda: lane(bench, "behind").state == "PARKED")
+    bench.contract.put(*LaneOrders(pin={"behind": {0: 51}}).record(bench.run))
+    eventually(lambda: lane(bench, "behind").state == "JOINING")
+    eventually(lambda: lane(bench, "behind").state == "PARKED", timeout=15)
+
+
+def test_a_pin_does_not_hold_the_ring_against_the_others(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url(), uid="fast"), egress(sink.url(), uid="behind", filter={"attributes": {"type": "no"}}))
+    worker = bench.start({"fast": 50, "behind": 10}, start=50, limits=SMALL)
+    worker._next = 50
+    eventually(lambda: lane(bench, "behind").state == "PARKED")
+    bench.contract.put(*LaneOrders(pin={"behind": {0: 50}}).record(bench.run))
+    eventually(lambda: lane(bench, "behind").state == "JOINING")
+    began = time.monotonic()
+    worker.events(200)
+    eventually(lambda: len(sink.requests) == 200)
+    assert time.monotonic() - began < 5
+    eventually(lambda: lane(bench, "behind").state == "PARKED")
+
+
+def test_a_lane_that_comes_back_too_late_stays_parked(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url(), uid="fast"), egress(sink.url(), uid="behind"))
+    worker = bench.start({"fast": 50, "behind": 10}, start=50, limits=SMALL)
+    worker._next = 50
+    worker.events(100)
+    finished(bench, 150, "fast")
+    record = ProgressRecord.decode(bench.spec({"behind": 60}).positions["behind"][0])
+    bench.contract.put(*LaneOrders(resume={"behind": {0: record.encode().decode()}}).record(bench.run))
+    eventually(lambda: lane(bench, "behind").position == 60)
+    assert lane(bench, "behind").state == "PARKED"
+
+
+def test_stragglers_go_with_a_lane_and_keep_their_attempts(bench: Workbench, sink: Subscriber) -> None:
+    gate = threading.Event()
+
+    def answer(request: Request) -> int:
+        if request.id == "1":
+            return 503
+        gate.wait(60)
+        return 202
+
+    with subscriber(answer) as slow:
+        bench.produce(2, 1, [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")], b"x")
+        bench.subscribe(egress(sink.url(), uid="fast"), egress(slow.url(), uid="slow", retry=50, delay=300))
+        worker = bench.start({"fast": 0, "slow": 0}, limits=SMALL)
+        worker.events(100)
+        eventually(lambda: lane(bench, "slow").state == "PARKED")
+        gate.set()
+        record = parked(bench, "slow")
+        [straggler] = record.progress.stragglers
+        assert (straggler.offset, straggler.attempts) == (1, slow.ids.count("1"))
+        first = job(bench, 1, {"slow": record}, record.progress.position, 100, due=time.time() + 3)
+        first.events(100 - record.progress.position)
+        first.end_input()
+        eventually(lambda: len(set(slow.ids)) == 100)
+        first.join()
+        after = ProgressRecord.decode(first.rows[0][2]).progress
+        assert after.position == 100
+        assert [(one.offset, one.attempts) for one in after.stragglers] == [(1, slow.ids.count("1"))]
+        assert slow.ids.count("1") >= straggler.attempts
+
+
+def test_a_job_serves_its_own_lanes_only_and_ends_at_its_time(bench: Workbench, held: tuple[Hold, Subscriber]) -> None:
+    _, slow = held
+    with subscriber() as fast:
+        bench.subscribe(egress(fast.url(), uid="mine"), egress(slow.url(), uid="stuck"), egress(fast.url("/x"), uid="other"))
+        bench.begin_run()
+        positions = {uid: ProgressRecord.decode(bench.spec({uid: 0}).positions[uid][0]) for uid in ("mine", "stuck")}
+        worker = job(bench, 1, positions, 0, 50, due=time.time() + 2, grace=0.5)
+        worker.events(50)
+        worker.end_input()
+        worker.join()
+        rows = {uid: ProgressRecord.decode(text).progress for uid, _, text in worker.rows}
+        assert rows["mine"].low == 50
+        assert rows["stuck"].low == 0
+        assert {request.path for request in fast.requests} == {"/"}
+        assert set(rows) == {"mine", "stuck"}
+        assert lane(bench, "mine", f"{bench.run}.0001").state == "CATCHING_UP"
+
+
+def test_a_slow_lane_drops_out_of_a_job_when_it_holds_up_the_others(bench: Workbench, held: tuple[Hold, Subscriber]) -> None:
+    hold, slow = held
+    with subscriber() as fast:
+        bench.subscribe(egress(fast.url(), uid="fast"), egress(slow.url(), uid="slow"))
+        bench.begin_run()
+        positions = {uid: ProgressRecord.decode(bench.spec({uid: 0}).positions[uid][0]) for uid in ("fast", "slow")}
+        worker = job(bench, 1, positions, 0, 300, limits=SMALL)
+        worker.events(300)
+        eventually(lambda: len(fast.requests) == 300)
+        hold.released.set()
+        worker.end_input()
+        worker.join()
+        rows = {uid: ProgressRecord.decode(text).progress for uid, _, text in worker.rows}
+        assert rows["fast"].low == 300
+        assert rows["slow"].low == 4
+
+
+def test_an_input_that_was_cut_off_does_not_move_a_lane_past_what_was_read(bench: Workbench, sink: Subscriber) -> None:
+    bench.produce(10, -1, [], b"")
+    bench.subscribe(egress(sink.url(), uid="mine"))
+    bench.begin_run()
+    worker = job(bench, 1, {"mine": ProgressRecord.decode(bench.spec({"mine": 0}).positions["mine"][0])}, 0, 10)
+    worker.events(6)
+    eventually(lambda: len(sink.requests) == 6)
+    worker.end_input()
+    worker.join()
+    assert ProgressRecord.decode(worker.rows[0][2]).progress.low == 6
+
+
+def test_a_range_whose_end_holds_no_events_counts_as_read(bench: Workbench, sink: Subscriber) -> None:
+    bench.produce(6, -1, [], b"")
+    bench.subscribe(egress(sink.url(), uid="mine"))
+    bench.begin_run()
+    worker = job(bench, 1, {"mine": ProgressRecord.decode(bench.spec({"mine": 0}).positions["mine"][0])}, 0, 10)
+    worker.events(6)
+    worker.end_input()
+    worker.join()
+    assert ProgressRecord.decode(worker.rows[0][2]).progress.low == 10
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_events_that_spark_skipped_end_the_worker_before_its_progress_says_they_are_done(
+    bench: Workbench, sink: Subscriber
+) -> None:
+    bench.produce(20, -1, [], b"")
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0})
+    worker.events(5)
+    finished(bench, 5, "lane")
+    worker._next = 9
+    worker.events(1)
+    eventually(lambda: worker.exited == 1)
+    assert bench.progress["lane"].progress.low == 5
+    bench.workers.remove(worker)
+
+
+def test_offsets_that_hold_no_events_are_a_gap_like_any_other(bench: Workbench, sink: Subscriber, admin: Admin) -> None:
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0})
+    worker.events(5)
+    worker._next = 9
+    worker.events(1)
+    finished(bench, 10, "lane")
+    assert worker.exited is None
+
+
+# -- orders and limits ------------------------------------------------------------------------------------------------
+
+
+def keyed(worker: Worker, keys: list[str]) -> None:
+    for key in keys:
+        worker.events(1, key=key.encode(), subject=key)
+
+
+def test_key_order_keeps_each_key_in_order_and_lets_the_others_pass(bench: Workbench) -> None:
+    seen: dict[str, int] = defaultdict(int)
+    lock = threading.Lock()
+
+    def answer(request: Request) -> Answer | int:
+        key = request.headers["ce-subject"]
+        with lock:
+            seen[request.id] += 1
+            if key == "bad" and seen[request.id] <= 2:
+                return 503
+        return Answer(202, delay=0.01)
+
+    with subscriber(answer) as server:
+        bench.subscribe(egress(server.url(), retry=5, delay=300, headrace={"order": "KEY"}))
+        worker = bench.start({"lane": 0})
+        keyed(worker, ["bad", "a", "b", "bad", "a", "b", "a", "c", "bad"] * 3)
+        eventually(lambda: len({one for one in server.ids if server_key(server, one) != "bad"}) == 18)
+        assert server.ids.count("3") == 0
+        finished(bench, 27, "lane")
+        by_key: dict[str, list[int]] = defaultdict(list)
+        for request in server.requests:
+            offsets = by_key[request.headers["ce-subject"]]
+            if not offsets or offsets[-1] != int(request.id):
+                offsets.append(int(request.id))
+        assert all(offsets == sorted(offsets) for offsets in by_key.values())
+        assert server.most_open > 1
+
+
+def server_key(server: Subscriber, event_id: str) -> str:
+    return next(request.headers["ce-subject"] for request in server.requests if request.id == event_id)
+
+
+def test_requests_to_one_host_are_bounded_whatever_the_number_of_lanes(bench: Workbench) -> None:
+    with subscriber(Answer(delay=0.05)) as server:
+        uids = [f"l{number}" for number in range(4)]
+        bench.subscribe(*(egress(server.url(f"/{uid}"), uid=uid) for uid in uids))
+        limits = Limits(lane_in_flight=16, host_in_flight=10)
+        worker = bench.start(dict.fromkeys(uids, 0), limits=limits)
+        worker.events(40)
+        for uid in uids:
+            finished(bench, 40, uid)
+        assert server.most_open == 10
+
+
+def test_a_lane_with_much_to_do_does_not_starve_another_of_the_same_host(bench: Workbench) -> None:
+    with subscriber(Answer(delay=0.02)) as server:
+        bench.subscribe(egress(server.url("/much"), uid="much"))
+        bench.subscribe(egress(server.url("/little"), uid="little", filter={"attributes": {"type": "rare"}}))
+        worker = bench.start({"much": 0, "little": 0}, limits=Limits(host_in_flight=4, lane_in_flight=8))
+        worker.events(200)
+        worker.events(1, type="rare")
+        eventually(lambda: any(request.path == "/little" for request in server.requests))
+        place = next(index for index, request in enumerate(server.requests) if request.path == "/little")
+        assert place < 40
+
+
+def test_a_host_that_hangs_does_not_use_up_what_the_others_need(bench: Workbench, sink: Subscriber) -> None:
+    hold = Hold()
+    with subscriber(hold) as hung:
+        bench.subscribe(*(egress(hung.url(), uid=f"hung{number}") for number in range(6)), egress(sink.url(), uid="fine"))
+        positions: dict[str, ProgressRecord | int] = {f"hung{number}": 0 for number in range(6)}
+        worker = bench.start({**positions, "fine": 0}, limits=Limits(in_flight=60, host_in_flight=30, lane_in_flight=16))
+        worker.events(300)
+        finished(bench, 300, "fine")
+        hold.released.set()
+
+
+def test_the_memory_for_waiting_events_is_bounded_by_parking_the_lane_that_pins_most(
+    bench: Workbench, sink: Subscriber
+) -> None:
+    with subscriber(503) as broken:
+        bench.subscribe(egress(sink.url(), uid="fine"), egress(broken.url(), uid="broken", retry=100, delay=60_000))
+        limits = Limits(ring_bytes=400_000, budget_bytes=900_000, stragglers=1000, ring_events=10_000)
+        worker = bench.start({"fine": 0, "broken": 0}, limits=limits)
+        for _ in range(10):
+            worker.events(10, data=b"x" * 20_000)
+            eventually(lambda: len(sink.requests) == worker._next)
+        record = parked(bench, "broken")
+        assert len(record.progress.stragglers) > 10
+        assert lane(bench, "fine").state == "LIVE"
+
+
+def test_one_event_larger_than_the_budget_passes_alone(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0}, limits=Limits(ring_bytes=10_000, budget_bytes=20_000))
+    worker.events(3, data=b"x" * 100_000)
+    finished(bench, 3, "lane")
+    assert [len(request.body) for request in sink.requests] == [100_000] * 3
+
+
+def test_a_paused_lane_sends_nothing_and_goes_on_where_it_was(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0})
+    worker.events(5)
+    finished(bench, 5, "lane")
+    bench.applied(bench.subscribe(egress(sink.url(), headrace={"paused": True})))
+    worker.events(5)
+    eventually(lambda: (report := bench.report()) is not None and report.head == 10)
+    assert lane(bench, "lane").state == "PAUSED"
+    assert len(sink.requests) == 5
+    bench.subscribe(egress(sink.url()))
+    finished(bench, 10, "lane")
+    assert sorted(map(int, sink.ids)) == list(range(10))

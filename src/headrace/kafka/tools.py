@@ -12,9 +12,6 @@ from headrace.kafka.runtime import Command, KafkaRuntime
 
 _TOOLS = "org.apache.kafka.tools"
 SCRIPTS: Mapping[str, str] = {
-    "connect-distributed": "org.apache.kafka.connect.cli.ConnectDistributed",
-    "connect-plugin-path": f"{_TOOLS}.ConnectPluginPath",
-    "connect-standalone": "org.apache.kafka.connect.cli.ConnectStandalone",
     "kafka-acls": f"{_TOOLS}.AclCommand",
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",

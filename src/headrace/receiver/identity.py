@@ -70,7 +70,7 @@ class TokenVerifier:
         kid = _kid(token)
         if isinstance(kid, Answer):
             return kid
-        return None if self.keys.is_due(kid) else self._judge(token, kid)
+        return None if self.keys.must_wait(kid) else self._judge(token, kid)
 
     def verify(self, token: str) -> Answer | Claims:
         """The verdict; waits for the issuer where needed."""
@@ -162,6 +162,10 @@ class OidcGatekeeper:
     def guard(self, audience: str, policies: Sequence[Mapping[str, Any]]) -> AudienceGuard:
         """The guard of an ingress. Raises `HeadraceError` for a policy that is not understood."""
         return AudienceGuard(self._verifier, audience, parse_policies(policies))
+
+    def refresh(self) -> None:
+        """Renew what is known of the issuer, once it has been asked for; to be called now and then. May wait for the issuer."""
+        self._verifier.keys.refresh()
 
 
 def _bearer(authorization: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The keys of an OpenID Connect issuer: discovered, cached, fetched again when they are old or a token names an unknown one."""
+"""The keys of an OpenID Connect issuer: discovered, cached, fetched again when they get old or a token names an unknown one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class KeySet:
 
 
 class IssuerKeys:
-    """The current keys. `fetch` may wait for the issuer, everything else answers at once."""
+    """The current keys. `fetch` and `refresh` wait for the issuer, everything else answers at once."""
 
     def __init__(self, config: Issuer, clock: Clock) -> None:
         """Raises `Terminal` when the file of the authority can't be used."""
@@ -66,27 +66,42 @@ class IssuerKeys:
         self._context = _context(config)
         self._fetched: float | None = None
         self._tried: float | None = None
+        self._fetching = False
         self._lock = threading.Lock()
         self.current = KeySet()
 
-    def is_due(self, kid: str | None) -> bool:
-        """Whether `fetch` is called for before a token with this `kid` is judged."""
-        now = self._now()
-        if self._tried is not None and now - self._tried < _PAUSE_SECONDS:
-            return False
-        return self._fetched is None or now - self._fetched >= self._config.refresh_seconds or not self.current.candidates(kid)
+    def must_wait(self, kid: str | None) -> bool:
+        """Whether a token with this `kid` can't be judged before the issuer has been asked (`fetch`)."""
+        return not self.current.candidates(kid) and (self._fetching or self._may_ask())
 
     def fetch(self, kid: str | None) -> None:
-        """Ask the issuer, unless somebody just has; old keys stay in force when it does not answer."""
+        """Ask the issuer for a key that is not known, unless somebody just has."""
         with self._lock:
-            if not self.is_due(kid):
-                return
-            self._tried = self._now()
-            try:
-                self.current = self._discover()
-                self._fetched = self._now()
-            except HeadraceError as error:
-                log.warning("The issuer's keys can't be fetched", error=str(error), keys=len(self.current.keys))
+            if not self.current.candidates(kid) and self._may_ask():
+                self._ask()
+
+    def refresh(self) -> None:
+        """Ask the issuer when the keys are old, so that nobody has to wait for it; to be called now and then."""
+        if self._fetched is None or self._now() - self._fetched < self._config.refresh_seconds:
+            return
+        with self._lock:
+            if self._may_ask():
+                self._ask()
+
+    def _may_ask(self) -> bool:
+        return self._tried is None or self._now() - self._tried >= _PAUSE_SECONDS
+
+    def _ask(self) -> None:
+        """Old keys stay in force when there is no answer."""
+        self._fetching = True
+        self._tried = self._now()
+        try:
+            self.current = self._discover()
+            self._fetched = self._now()
+        except HeadraceError as error:
+            log.warning("The issuer's keys can't be fetched", error=str(error), keys=len(self.current.keys))
+        finally:
+            self._fetching = False
 
     def _discover(self) -> KeySet:
         url = self._config.url.rstrip("/") + _DISCOVERY

@@ -47,8 +47,8 @@ class Receiver:
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, lambda: self._pool.producers)
         self._intake = Intake(config.limits, self._metrics.nobody, clock)
-        gatekeeper = OidcGatekeeper(config.issuer, clock) if config.issuer is not None else None
-        opener = Opener(config.kafka, self._pool, secrets, clock, self._metrics.latencies, gatekeeper)
+        self._gatekeeper = OidcGatekeeper(config.issuer, clock) if config.issuer is not None else None
+        opener = Opener(config.kafka, self._pool, secrets, clock, self._metrics.latencies, self._gatekeeper)
         self._applier = Applier(partial(source_of, config), opener, self._apply)
         self._heartbeat = Heartbeat(config, self._pool, clock)
         self._doors = Doors(config, self._intake.serve)
@@ -159,7 +159,9 @@ class Receiver:
         self._pool.tidy()
 
     def _reach(self) -> None:
-        """Find out whether those Kafkas answer that have not shown it by taking events."""
+        """Ask those whose answer may take long: the issuer, and the Kafkas that have not shown by taking events that they are there."""
+        if self._gatekeeper is not None:
+            self._gatekeeper.refresh()
         for producer in self._pool.producers:
             if not producer.reachable or producer.failing:
                 producer.probe(_PROBE_SECONDS)

@@ -33,11 +33,14 @@ def up(
         str, typer.Option("--security", help="plaintext, ssl or sasl_ssl; certificates and users are made.")
     ] = "plaintext",
     port: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--port", min=0, max=65335, help="Of the first broker, the others' are each 100 higher; 0: any free ones."
+            "--port",
+            min=0,
+            max=65335,
+            help="Of the first broker (default: setting kafka.port, 9092), the others' are each 100 higher; 0: any free ones.",
         ),
-    ] = 9092,
+    ] = None,
     heap_mb: Annotated[int, typer.Option("--heap-mb", min=96, help="Heap of each process in MiB.")] = 256,
     data_dir: DataDirOption = None,
     output: OutputOption = Format.TABLE,
@@ -51,7 +54,8 @@ def up(
     if security not in set(Security):
         raise UsageError("no such security", subject=f"--security {security}", hint=f"Use {', '.join(Security)}")
     cluster = _cluster(data_dir)
-    wanted = Layout.choose(brokers, controllers, Security(security), port, heap_mb)
+    first = loaded(None, {"kafka.port": port}).settings.kafka.port
+    wanted = Layout.choose(brokers, controllers, Security(security), first, heap_mb)
     kept = cluster.folder.layout()
     if kept is not None and _shape(kept) != _shape(wanted):
         _note(f"The cluster that was made before is started: {_words(kept)}.")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.base.errors import HeadraceError, Terminal, UsageError
+from headrace.base.clock import Deadline
+from headrace.base.errors import HeadraceError, Terminal, UsageError, WaitTimeout
 from headrace.cli.kafka_target import target
 from headrace.cli.output import Format, OutputOption, console, error_console, parse_assignments, print_data, print_table
 from headrace.cli.settings import AuthOption, BootstrapOption, DataDirOption, InstanceOption, loaded
 
 if TYPE_CHECKING:
-    from headrace.kafka.admin import TopicFacts
+    from headrace.kafka.admin import Admin, TopicFacts
     from headrace.kafka.inspection import ConfigValue, Inspector
 
 app = typer.Typer()
+
+_POLL = 0.2
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 ConfigsOption = Annotated[
@@ -79,6 +83,11 @@ def list_topics(
 @app.command()
 def describe(
     topic: TopicArgument,
+    wait_isr: Annotated[
+        int | None,
+        typer.Option("--wait-isr", metavar="N", min=0, help="Wait until every partition has so many in-sync replicas."),
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for them.")] = 60.0,
     bootstrap_servers: BootstrapOption = None,
     kafka_auth: AuthOption = None,
     data_dir: DataDirOption = None,
@@ -90,9 +99,7 @@ def describe(
 
     settings = target(bootstrap_servers, kafka_auth, data_dir)
     admin, inspector = Admin(settings), Inspector(settings)
-    facts = admin.describe(topic)
-    if facts is None:
-        raise Terminal("does not exist", subject=f"topic {topic}", hint="`headrace kafka topics list` shows those that do")
+    facts = _described(admin, topic, wait_isr, timeout)
     configs, sizes = inspector.topic_configs([topic])[topic], _sizes(inspector, [facts])
     begins, ends = _offsets(admin, facts)
     rows: list[list[Any]] = [
@@ -170,7 +177,7 @@ def delete(
 
     admin = Admin(target(bootstrap_servers, kafka_auth, data_dir))
     names = Internal(loaded(None, {"instance": instance}).settings.instance)
-    ours = {names.resources, names.contract, names.progress, names.dataplane}
+    ours = {names.resources, names.contract, names.progress, names.dataplane, names.undeliverable}
     for topic in topics:
         facts = admin.describe(topic)
         if facts is None:
@@ -181,6 +188,23 @@ def delete(
     for topic in topics:
         admin.delete_topic(topic)
         print(f"Deleted topic {topic}.")
+
+
+def _described(admin: Admin, topic: str, wait_isr: int | None, timeout: float) -> TopicFacts:
+    """The topic, once each of its partitions has `wait_isr` in-sync replicas if that is given."""
+    deadline = Deadline(timeout)
+    while True:
+        facts = admin.describe(topic)
+        if facts is None:
+            raise Terminal("does not exist", subject=f"topic {topic}", hint="`headrace kafka topics list` shows those that do")
+        if wait_isr is None or all(len(part.in_sync) == wait_isr for part in facts.details):
+            return facts
+        if deadline.expired:
+            now = ", ".join(f"partition {number}: {_ids(part.in_sync)}" for number, part in enumerate(facts.details))
+            raise WaitTimeout(
+                f"not {wait_isr} in-sync replicas everywhere after {timeout:g} s ({now})", subject=f"topic {topic}"
+            )
+        time.sleep(_POLL)
 
 
 def _topic(facts: TopicFacts) -> dict[str, Any]:
@@ -209,7 +233,7 @@ def _sizes(inspector: Inspector, topics: list[TopicFacts]) -> dict[tuple[str, in
         return {}
 
 
-def _offsets(admin: Any, facts: TopicFacts) -> tuple[dict[int, int], dict[int, int]]:
+def _offsets(admin: Admin, facts: TopicFacts) -> tuple[dict[int, int], dict[int, int]]:
     """First and end offsets, where the partitions have leaders."""
     try:
         return admin.begin_offsets(facts.name), admin.end_offsets(facts.name)

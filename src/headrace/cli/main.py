@@ -12,7 +12,7 @@ from headrace import __version__
 from headrace.base.errors import HeadraceError
 from headrace.cli.output import error_console
 
-_RUN, _OBJECTS, _EVENTS = "Run", "Objects", "Events"
+_RUN, _OBJECTS, _EVENTS, _TOOLS = "Run", "Objects", "Events", "Tools"
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "up": ("headrace.cli.up", "up", _RUN),
     "demo": ("headrace.cli.demo", "demo", _RUN),
@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 GROUPS: dict[str, tuple[str, str, str]] = {
     "deadletters": ("headrace.cli.deadletters", "Undeliverable events: list, show, send again.", _EVENTS),
     "filter": ("headrace.cli.filters", "Try filters out on events.", _EVENTS),
+    "kafka": ("headrace.cli.kafka", "Tools for any Kafka: local clusters, topics, records, groups, log files.", _TOOLS),
 }
 """Name of a group -> (module with a typer `app`, help line, panel)."""
 

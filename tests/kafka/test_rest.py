@@ -385,6 +385,28 @@ def test_a_request_that_cannot_be_done_gets_a_status(
     assert status_of(http.request(method, path, content=content)) == wanted
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"host": "evil.example:8090"},
+        {"origin": "http://localhost.evil.example"},
+    ],
+)
+def test_a_web_page_gets_nothing(http: httpx.Client, headers: dict[str, str]) -> None:
+    assert status_of(http.get("/api/v1/configmaps", headers=headers)) == (403, "Forbidden")
+    assert status_of(http.post("/api/v1/namespaces/default/configmaps", json=config_map("evil"), headers=headers)) == (
+        403,
+        "Forbidden",
+    )
+
+
+@pytest.mark.parametrize("headers", [{"host": "localhost:8090"}, {"host": "[::1]:8090"}, {"origin": "http://127.0.0.1:8090"}])
+def test_the_machines_own_names_are_taken(http: httpx.Client, headers: dict[str, str]) -> None:
+    assert http.get("/api/v1/configmaps", headers=headers).status_code == 200
+
+
 def test_discovery_names_every_kind_with_its_short_names(http: httpx.Client) -> None:
     groups = {
         group["name"]: [version["version"] for version in group["versions"]] for group in http.get("/apis").json()["groups"]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.base.clock import Deadline
-from headrace.base.errors import Terminal, UsageError, WaitTimeout
+from headrace.base.errors import Retriable, Terminal, UsageError, WaitTimeout
 from headrace.cli.manifests import Document
 from headrace.standalone.client import Client, Refused, ResourceType
 
 Json = dict[str, Any]
+_AGAIN_SECONDS = 0.2
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
 
@@ -107,16 +109,14 @@ def wait_gone(client: Client, chosen: Sequence[Selected], seconds: float) -> Non
     """Wait until none of them is there. Raises `WaitTimeout`."""
     deadline = Deadline(seconds)
     for one in chosen:
-        obj = _try_fetch(client, one)
-        if obj is None:
+        first = _try_fetch(client, one)
+        if first is None:
             continue
-        uid = obj["metadata"]["uid"]
-        since = obj["metadata"]["resourceVersion"]
-        for change, seen in client.watch(one.kind, one.namespace, since, deadline=deadline):
-            if change == "DELETED" and seen["metadata"]["uid"] == uid:
+        for obj in _versions(client, one, deadline):
+            if obj is None or obj["metadata"]["uid"] != first["metadata"]["uid"]:
                 break
         else:
-            finalizers = ", ".join(obj["metadata"].get("finalizers", [])) or "none"
+            finalizers = ", ".join(first["metadata"].get("finalizers", [])) or "none"
             raise WaitTimeout(f"still there after {seconds:g} s (finalizers: {finalizers})", subject=one.word)
 
 
@@ -133,21 +133,40 @@ def state_of(obj: Json, condition: str) -> tuple[bool, str]:
 
 
 def _wait_one(client: Client, one: Selected, condition: str, deadline: Deadline) -> None:
-    obj = one.fetch(client)
-    holds, why = state_of(obj, condition)
-    if holds:
-        return
-    for change, seen in client.watch(one.kind, one.namespace, obj["metadata"]["resourceVersion"], deadline=deadline):
-        if seen["metadata"]["name"] != one.name:
-            continue
-        if change == "DELETED":
+    why = state_of(one.fetch(client), condition)[1]
+    for obj in _versions(client, one, deadline):
+        if obj is None:
             raise Terminal("was deleted while waiting for it", subject=one.word)
-        holds, why = state_of(seen, condition)
+        holds, why = state_of(obj, condition)
         if holds:
             return
     raise WaitTimeout(
         f"not {condition} in time: {why}", subject=one.word, hint=f"`headrace describe {one.word}` shows all of it"
     )
+
+
+def _versions(client: Client, one: Selected, deadline: Deadline) -> Iterator[Json | None]:
+    """The object as it is and each time it changes, None when it is not there; until the deadline, whatever becomes of the controller."""
+    while True:
+        try:
+            obj = _try_fetch(client, one)
+            yield obj
+            if obj is not None:
+                yield from _changes(client, one, obj["metadata"]["resourceVersion"], deadline)
+        except Retriable:
+            pass
+        except Refused as error:
+            if error.reason not in ("Expired", "ServiceUnavailable"):
+                raise
+        if deadline.expired:
+            return
+        time.sleep(min(_AGAIN_SECONDS, deadline.remaining()))
+
+
+def _changes(client: Client, one: Selected, since: str, deadline: Deadline) -> Iterator[Json | None]:
+    for change, obj in client.watch(one.kind, one.namespace, since, deadline=deadline):
+        if obj["metadata"]["name"] == one.name:
+            yield None if change == "DELETED" else obj
 
 
 def _try_fetch(client: Client, one: Selected) -> Json | None:

@@ -21,7 +21,7 @@ def tail_topic(topic: Topic, *, from_beginning: bool, count: int, as_json: bool)
     facts = Admin(topic.kafka).describe(topic.name)
     if facts is None:
         raise Terminal("does not exist", subject=f"topic {topic.name}")
-    consumer = Consumer(topic.kafka.client(**{"group.id": "headrace-tail", "enable.auto.commit": False}))
+    consumer = Consumer(topic.kafka.client(**{"group.id": "headrace-tail", "enable.auto.commit": False, "log_level": 2}))
     start = OFFSET_BEGINNING if from_beginning else OFFSET_END
     consumer.assign([TopicPartition(topic.name, partition, start) for partition in range(facts.partitions)])
     error_console().print(f"events of topic {topic.name} ({facts.partitions} partitions; Ctrl-C ends)", markup=False)

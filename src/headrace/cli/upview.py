@@ -21,6 +21,7 @@ from headrace.cli.output import console
 from headrace.kafka.jars import Fetching
 from headrace.standalone.datadir import DataDir
 from headrace.standalone.parts import Prepared
+from headrace.standalone.probes import NO_ANSWER
 from headrace.standalone.running import Up, View
 from headrace.standalone.supervisor import Part, State, Status
 
@@ -33,15 +34,17 @@ def run_up(settings: Loaded) -> None:
     chosen = settings.settings
     log.configure(json_format=chosen.logs.format == "json", level="ERROR")
     stop, hurry = threading.Event(), threading.Event()
-
-    def on_signal(number: int, frame: object) -> None:
-        (hurry if stop.is_set() else stop).set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
     folder = DataDir(Path(chosen.data_dir))
     with ExitStack() as stack:
         display = stack.enter_context(_Display(folder))
+
+        def on_signal(number: int, frame: object) -> None:
+            if not display.started:
+                raise KeyboardInterrupt
+            (hurry if stop.is_set() else stop).set()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, on_signal)
         view = View(display.prepared, display.changed, display.tick, display.fetching)
         Up(settings, folder, view).run(stop, hurry.is_set)
 
@@ -56,8 +59,9 @@ class _Display:
         self._parts: dict[str, tuple[Part, Status]] = {}
         self._flow: FlowWatch | None = None
         self._next = 0.0
-        self._told: dict[str, str] = {}
+        self._told: dict[str, tuple[str, str]] = {}
         self._announced = False
+        self.started = False
         self._start = time.monotonic()
 
     def __enter__(self) -> _Display:
@@ -74,7 +78,8 @@ class _Display:
         self._out.print(f"fetching jars, the first time only: {state.done} of {state.total} {state.last}", markup=False)
 
     def prepared(self, prepared: Prepared) -> None:
-        """All ports are known."""
+        """All ports are known; from here on there is something to stop."""
+        self.started = True
         self._out.print(f"data folder {self._folder.path}", markup=False)
         if prepared.kafka is None:
             self._out.print(_line("kafka", prepared.settings.kafka.bootstrap_servers, "EXTERNAL", ""), markup=False)
@@ -85,12 +90,12 @@ class _Display:
             self._live.start()
 
     def changed(self, part: Part, status: Status) -> None:
-        """A part changed: without a terminal, one line for each state."""
+        """A part changed: without a terminal, one line for each state, and for each thing that it waits for."""
         self._parts[part.name] = (part, status)
         if self._live is not None:
             self._live.update(self._table())
-        elif self._told.get(part.name) != status.state:
-            self._told[part.name] = status.state
+        elif self._told.get(part.name) != _news(status):
+            self._told[part.name] = _news(status)
             self._out.print(_line(part.name, part.address or part.operations, status.state, _note(status)), markup=False)
         if not self._announced and all(status.state is State.READY for _, status in self._parts.values()):
             self._announced = True
@@ -115,13 +120,18 @@ class _Display:
         return Group(table, Text(""), Text(_figures(self._flow.latest() if self._flow else None)))
 
 
+def _news(status: Status) -> tuple[str, str]:
+    """What is worth a line: that a new process does not answer at once is not."""
+    return status.state, "" if status.note == NO_ANSWER else status.note
+
+
 def _line(name: str, address: str, state: str, note: str) -> str:
     return f"{name:<11} {state:<10} {address:<26} {note}".rstrip()
 
 
 def _note(status: Status) -> str:
-    deaths = f"restarted {status.restarts.total} times" if status.restarts.total else ""
-    return "; ".join(filter(None, (status.note, deaths)))
+    deaths = f"deaths: {status.restarts.total}" if status.restarts.total else ""
+    return "; ".join(filter(None, (_news(status)[1], deaths)))
 
 
 def _figures(flow: Flow | None) -> str:

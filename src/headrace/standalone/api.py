@@ -12,13 +12,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.base.clock import Clock
 from headrace.base.errors import HeadraceError, Retriable
@@ -78,7 +82,27 @@ def build_api(backend: Backend) -> Starlette:
             _route(one, GET=api.get, PUT=api.replace, PATCH=api.patch, DELETE=api.delete),
             _route(f"{one}/status", GET=api.get_status, PUT=api.replace_status, PATCH=api.patch_status),
         ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+    return Starlette(routes=routes, exception_handlers={HTTPException: _http_error}, middleware=[Middleware(_OwnersOnly)])
+
+
+class _OwnersOnly:
+    """Keeps web pages out: the API has no passwords, and a browser on this machine would reach it for any page that it shows.
+
+    A page's requests carry its own `Origin`, or, where it made its name point here, that name as `Host`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        origin = urlsplit(headers.get("origin", "")).hostname
+        host = urlsplit(f"//{headers.get('host', '')}").hostname
+        if all(name in (None, "localhost", "127.0.0.1", "::1") for name in (origin, host)) and headers.get("origin") != "null":
+            await self._app(scope, receive, send)
+        else:
+            failure = Failure(403, "Forbidden", "requests of web pages, and under other names than localhost, are not taken")
+            await _failed(failure)(scope, receive, send)
 
 
 class _Api:

@@ -133,9 +133,10 @@ def _environment(settings: Settings, loaded: Loaded, folder: DataDir) -> Mapping
             changed["HEADRACE_" + after.name.replace(".", "_").upper()] = str(after.value)
     receiver = settings.receiver
     reachable = "127.0.0.1" if receiver.host in ("0.0.0.0", "::") else receiver.host
+    address = f"{'https' if receiver.tls_cert else 'http'}://{reachable}:{receiver.port}"
     return {
+        "HEADRACE_CONTROLLER_ADDRESS_URL": address,
         **changed,
         "HEADRACE_DATA_DIR": str(folder.path),
-        "HEADRACE_CONTROLLER_ADDRESS_URL": f"{'https' if receiver.tls_cert else 'http'}://{reachable}:{receiver.port}",
         "PYTHONUNBUFFERED": "1",
     }

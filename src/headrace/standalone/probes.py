@@ -11,6 +11,7 @@ from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
 
 Missing = Callable[[], list[str]]
+NO_ANSWER = "does not answer yet"
 _SECONDS = 2.0
 
 
@@ -27,7 +28,7 @@ def by_operations(port: int, host: str = "127.0.0.1") -> Missing:
                 return []
             return [str(reason) for reason in json.loads(body)["missing"]] or ["not ready"]
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-            return ["does not answer yet"]
+            return [NO_ANSWER]
         finally:
             connection.close()
 
@@ -44,6 +45,6 @@ def by_kafka(settings: KafkaSettings) -> Missing:
         try:
             return [] if admin[0].cluster_info().brokers else ["no broker yet"]
         except HeadraceError:
-            return ["does not answer yet"]
+            return [NO_ANSWER]
 
     return missing

@@ -428,6 +428,17 @@ def test_hops_of_replies_are_limited_if_asked(bench: Workbench) -> None:
         assert sorted(dict(headers)["ce_headracehops"] for _, headers, _ in bench.records()) == [b"1", b"2"]
 
 
+@pytest.mark.spec("CP-R9")
+def test_a_subscriptions_own_hop_limit_counts_first(bench: Workbench) -> None:
+    with subscriber(Answer(200, REPLY, b"x")) as server:
+        bench.subscribe(egress(server.url(), reply_to_original_topic=True, headrace={"hopLimit": 1}))
+        worker = bench.start({"lane": 0}, hop_limit=9)
+        worker.events(1)
+        worker.events(1, headracehops="1")
+        finished(bench, 2)
+        assert [dict(headers)["ce_headracehops"] for _, headers, _ in bench.records()] == [b"1"]
+
+
 @pytest.mark.spec("CP-E4")
 @pytest.mark.parametrize(
     ("case", "subscriber_fails", "reply_fails", "subscriber_calls", "reply_calls", "letters"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -410,3 +410,68 @@ def test_a_paused_lane_sends_nothing_and_goes_on_where_it_was(bench: Workbench, 
     bench.subscribe(egress(sink.url()))
     finished(bench, 10, "lane")
     assert sorted(map(int, sink.ids)) == list(range(10))
+
+
+def test_the_rate_of_a_subscription_is_kept(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url(), headrace={"maxRate": 20}))
+    worker = bench.start({"lane": 0})
+    worker.events(40)
+    finished(bench, 40, "lane")
+    times = [request.at for request in sink.requests]
+    assert times[-1] - times[0] >= 1.7
+
+
+def test_a_subscriber_that_is_away_for_good_is_probed_and_what_waits_is_delivered_when_it_is_back(
+    bench: Workbench, free_port: Callable[[], int]
+) -> None:
+    port = free_port()
+    bench.subscribe(egress(f"http://127.0.0.1:{port}/", retry=200, delay=100, timeout=5000))
+    worker = bench.start({"lane": 0})
+    worker.events(3)
+    eventually(lambda: "is down" in lane(bench, "lane").last_error, timeout=60)
+    worker.events(40)
+    eventually(lambda: lane(bench, "lane").lag >= 40)
+    with subscriber(port=port) as server:
+        finished(bench, 43, "lane")
+        assert {int(one) for one in server.ids} == set(range(43))
+        assert lane(bench, "lane").dropped == 0
+
+
+def test_an_event_that_nobody_takes_is_kept_if_asked(bench: Workbench, admin: Admin) -> None:
+    bench.topics.append(bench.names.undeliverable)
+    admin.create_topic(bench.names.undeliverable, 1)
+    with subscriber(400) as server, subscriber(500) as letters:
+        keep = {"onUndeliverable": "park"}
+        bench.subscribe(egress(server.url("/a"), uid="with-sink", retry=1, delay=1, dead_letter=letters.url(), headrace=keep))
+        bench.subscribe(egress(server.url("/b"), uid="without", headrace=keep))
+        worker = bench.start({"with-sink": 0, "without": 0})
+        worker.events(2, data=b"payload")
+        finished(bench, 2, "with-sink")
+        finished(bench, 2, "without")
+        records = bench.records(bench.names.undeliverable)
+        assert sorted((key, dict(headers)["ce_id"]) for key, headers, _ in records) == [
+            (b"with-sink", b"0"),
+            (b"with-sink", b"1"),
+            (b"without", b"0"),
+            (b"without", b"1"),
+        ]
+        assert {value for _, _, value in records} == {b"payload"}
+        by_lane = {key: dict(headers) for key, headers, _ in records}
+        assert by_lane[b"with-sink"]["ce_knativeerrordest"] == server.url("/a").encode()
+        assert by_lane[b"with-sink"]["ce_knativeerrorcode"] == b"400"
+        assert by_lane[b"with-sink"]["ce_headracelane"] == b"withsink"
+        eventually(lambda: lane(bench, "without").kept == 2)
+        assert lane(bench, "without").dropped == 0
+
+
+def test_an_event_that_can_not_be_kept_yet_waits_until_it_can(bench: Workbench, admin: Admin) -> None:
+    with subscriber(400) as server:
+        bench.subscribe(egress(server.url(), headrace={"onUndeliverable": "park"}))
+        worker = bench.start({"lane": 0})
+        worker.events(1)
+        eventually(lambda: "could not be kept" in lane(bench, "lane").last_error)
+        bench.topics.append(bench.names.undeliverable)
+        admin.create_topic(bench.names.undeliverable, 1)
+        finished(bench, 1, "lane")
+        assert len(server.requests) == 1
+        assert len(bench.records(bench.names.undeliverable)) == 1

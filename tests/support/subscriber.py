@@ -41,7 +41,7 @@ class Subscriber:
     """`answer` is asked for each request (from several threads); `requests` lists them in order of arrival."""
 
     def __init__(
-        self, answer: Callable[[Request], Answer | int] | Answer | int = 202, tls: ssl.SSLContext | None = None
+        self, answer: Callable[[Request], Answer | int] | Answer | int = 202, tls: ssl.SSLContext | None = None, port: int = 0
     ) -> None:
         self.answer = answer
         self.requests: list[Request] = []
@@ -49,7 +49,7 @@ class Subscriber:
         self.most_open = 0
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", port), _handler(self))
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._scheme = "http" if tls is None else "https"
@@ -93,10 +93,10 @@ class Subscriber:
 
 @contextmanager
 def subscriber(
-    answer: Callable[[Request], Answer | int] | Answer | int = 202, tls: ssl.SSLContext | None = None
+    answer: Callable[[Request], Answer | int] | Answer | int = 202, tls: ssl.SSLContext | None = None, port: int = 0
 ) -> Iterator[Subscriber]:
-    """A running subscriber, stopped at the end."""
-    server = Subscriber(answer, tls)
+    """A running subscriber, stopped at the end; on a port of its own unless one is given."""
+    server = Subscriber(answer, tls, port)
     try:
         yield server
     finally:

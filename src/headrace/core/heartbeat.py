@@ -39,6 +39,7 @@ class LaneReport:
 
     `state`: LIVE, JOINING, CATCHING_UP, PARKED, PAUSED. `position`: lowest offset that is not finished. `lag`: events from there to the
     end that the worker knows of. `rate`: finished events per second. `oldest_ms`: age of the oldest unfinished event.
+    `kept`: undeliverable, in a topic instead of dropped.
     """
 
     state: str = "LIVE"
@@ -50,6 +51,7 @@ class LaneReport:
     failed: int = 0
     dead_lettered: int = 0
     dropped: int = 0
+    kept: int = 0
     lost: int = 0
     rate: float = 0.0
     p50_ms: float = 0.0

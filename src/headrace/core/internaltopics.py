@@ -31,6 +31,7 @@ _HOURLY: Mapping[str, str] = {
     # With many lanes an hour of reports is large; who starts needs the last few seconds of them.
     "retention.bytes": str(64 << 20),
 }
+_KEPT: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +49,5 @@ def internal_topics(names: Internal) -> tuple[InternalTopic, ...]:
         InternalTopic(names.contract, _COMPACTED),
         InternalTopic(names.progress, _COMPACTED),
         InternalTopic(names.dataplane, _HOURLY),
+        InternalTopic(names.undeliverable, _KEPT),
     )

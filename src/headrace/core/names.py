@@ -70,6 +70,11 @@ class Internal:
         """Kept for an hour: instance of a process -> heartbeat (`core.heartbeat`)."""
         return f"{self.instance}.dataplane"
 
+    @property
+    def undeliverable(self) -> str:
+        """Events that nobody took, of subscriptions that ask to keep them: a record each, as it would be a dead letter."""
+        return f"{self.instance}.undeliverable"
+
     def transactional(self, what: str) -> str:
         """The transactional id under which one writer fences the older ones."""
         return f"{self.instance}.{what}"

@@ -22,7 +22,8 @@ import pycurl
 from headrace.base.errors import Terminal
 
 CONNECT_TIMEOUT_MS = 10_000
-_IDLE_FDS_SECONDS = 0.05
+_UNSEEN_SECONDS = 0.05
+"""`select` does not see transfers that resolve a name, nor sockets from number 1024 on: they are looked after so often."""
 _USER_AGENT = "headrace"
 _NO_LINES = ["Expect:"]
 """pycurl ignores an empty list, and the lines of the request before would be sent again."""
@@ -242,8 +243,8 @@ class Client:
                 until = self._multi.timeout()
                 if until >= 0:
                     seconds = min(seconds, until / 1000)
-                if not (readable or writable):
-                    seconds = min(seconds, _IDLE_FDS_SECONDS)
+                if len(readable) + len(writable) < self.active:
+                    seconds = min(seconds, _UNSEEN_SECONDS)
                 readable.append(self._wakeup)
                 ready, _, _ = select.select(readable, writable, failed, seconds)
             else:

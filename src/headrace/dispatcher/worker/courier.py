@@ -24,9 +24,11 @@ from headrace.core.delivery import (
     ERROR_DATA_BYTES,
     FailedDelivery,
     Verdict,
+    dead_letter,
     dead_letter_extensions,
     judge,
     next_hop,
+    with_extensions,
 )
 from headrace.core.events.http import attribute_line, decode_response, encode_binary, encode_structured
 from headrace.core.events.model import Event, InvalidEvent
@@ -38,6 +40,11 @@ from headrace.http.client import BodyLimits, Client, Exchange
 
 log = get_logger(__name__)
 
+KEPT_FOR = "headracelane"
+"""Extension of an event in the topic of undeliverable events: the lane's uid, without hyphens."""
+
+_GATEWAY_FAILED = frozenset({502, 503, 504})
+_KEEP_PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
 _NO_REPLY = BodyLimits(keep=ERROR_DATA_BYTES, read=64 * 1024)
 
 
@@ -45,8 +52,9 @@ _NO_REPLY = BodyLimits(keep=ERROR_DATA_BYTES, read=64 * 1024)
 class Outside:
     """What a courier works with.
 
-    `publish(event, delivery)` stores a reply, whose fate comes back by `Courier.stored`; `ended(delivery, how)` is told when a delivery is
-    over; `waits(delivery, seconds)` when it is to be sent again after so long.
+    `publish(event, delivery)` stores a reply or an undeliverable event (by the delivery's stage); its fate comes back by
+    `Courier.stored`. `ended(delivery, how)` is told when a delivery is over; `waits(delivery, seconds)` when it is to be sent again
+    after so long.
     """
 
     client: Client
@@ -74,13 +82,27 @@ class Courier:
     def send(self, delivery: Delivery) -> None:
         """Make the next attempt of a delivery that its lane has in flight, as soon as its destination has room."""
         subscription = delivery.lane.subscription
+        if delivery.stage is Stage.KEEP:
+            assert delivery.failed is not None
+            self._keep(delivery, delivery.failed)
+            return
         if delivery.stage is Stage.SUBSCRIBER and delivery.attempts > subscription.policy.retry:
             # Attempts of an earlier run, or of a policy that allowed more: they are used up.
             self._to_dead_letter(delivery, FailedDelivery(subscription.subscriber.url, reason="no attempt left"))
             return
-        delivery.host = self._target(delivery).host
-        if self._gate.enter(delivery.host, delivery):
+        target = self._target(delivery)
+        delivery.host = target.host
+        if (delivery.attempts or delivery.tries) and self._gate.down(target.host):
+            self._again(delivery, FailedDelivery(target.url, reason=f"{target.host[1]} is down"), retryable=True)
+        elif self._gate.enter(delivery.host, delivery):
             self._start(delivery)
+
+    def start_waiting(self) -> None:
+        """Start the requests that waited for room, or for the time of a probe."""
+        waiting = self._gate.next()
+        while waiting is not None:
+            self._start(waiting)
+            waiting = self._gate.next()
 
     def _start(self, delivery: Delivery) -> None:
         subscription = delivery.lane.subscription
@@ -135,16 +157,17 @@ class Courier:
         """A request is over: decide what follows, and let the next one start in its place."""
         delivery: Delivery = exchange.context
         delivery.exchange = None
-        following = self._gate.leave(delivery.host)
-        if following is not None:
-            self._start(following)
+        self._gate.leave(delivery.host, exchange.failure is None and exchange.status not in _GATEWAY_FAILED)
         if exchange.failure is None and judge(exchange.status) is Verdict.DELIVERED:
             self._accepted(delivery, exchange)
         else:
             self._rejected(delivery, exchange)
 
     def stored(self, delivery: Delivery, error: str) -> None:
-        """Kafka has answered for the reply of `delivery`; `error` is empty when it has it."""
+        """Kafka has answered for what was published of `delivery`; `error` is empty when it has it."""
+        if delivery.stage is Stage.KEEP:
+            self._kept(delivery, error)
+            return
         delivery.reply = None
         delivery.stage = Stage.SUBSCRIBER
         if not error:
@@ -160,9 +183,7 @@ class Courier:
             self._gate.forget(delivery.host, delivery)
             return
         self._client.abort(exchange)
-        following = self._gate.leave(delivery.host)
-        if following is not None:
-            self._start(following)
+        self._gate.leave(delivery.host, None)
 
     def _accepted(self, delivery: Delivery, exchange: Exchange) -> None:
         if delivery.stage is Stage.DEAD_LETTER:
@@ -188,8 +209,9 @@ class Courier:
             failed = FailedDelivery(subscription.subscriber.url, exchange.status, reason=f"its reply is no event: {error}")
             self._again(delivery, failed, retryable=True)
             return
-        if reply is not None and self._outside.hop_limit:
-            reply = self._counted(delivery, reply)
+        limit = subscription.hop_limit or self._outside.hop_limit
+        if reply is not None and limit:
+            reply = self._counted(delivery, reply, limit)
         if reply is None:
             self._outside.ended(delivery, Ending.DELIVERED)
             return
@@ -201,14 +223,14 @@ class Courier:
             delivery.stage, delivery.tries = Stage.REPLY_URL, 0
             self.send(delivery)
 
-    def _counted(self, delivery: Delivery, reply: Event) -> Event | None:
-        counted = next_hop(delivery.record.attributes, reply, self._outside.hop_limit)
+    def _counted(self, delivery: Delivery, reply: Event, limit: int) -> Event | None:
+        counted = next_hop(delivery.record.attributes, reply, limit)
         if counted is None:
             log.warning(
                 "A reply went round too often and is dropped",
                 trigger=delivery.lane.subscription.name,
                 event=reply.attributes["id"],
-                limit=self._outside.hop_limit,
+                limit=limit,
             )
         return counted
 
@@ -258,6 +280,9 @@ class Courier:
         self.send(delivery)
 
     def _drop(self, delivery: Delivery, failed: FailedDelivery) -> None:
+        if delivery.lane.subscription.keep_undeliverable:
+            self._keep(delivery, failed)
+            return
         log.warning(
             "An event could not be delivered and is skipped",
             trigger=delivery.lane.subscription.name,
@@ -268,6 +293,23 @@ class Courier:
             reason=failed.reason,
         )
         self._outside.ended(delivery, Ending.DROPPED)
+
+    def _keep(self, delivery: Delivery, failed: FailedDelivery) -> None:
+        if delivery.stage is not Stage.KEEP:
+            delivery.failed = delivery.failed or failed
+            delivery.stage, delivery.tries = Stage.KEEP, 0
+        assert delivery.failed is not None
+        letter = dead_letter(delivery.record.event(), delivery.failed)
+        self._outside.publish(with_extensions(letter, {KEPT_FOR: delivery.lane.uid.replace("-", "")}), delivery)
+
+    def _kept(self, delivery: Delivery, error: str) -> None:
+        if not error:
+            self._outside.ended(delivery, Ending.KEPT)
+            return
+        delivery.lane.counts.last_error = f"an undeliverable event could not be kept: {error}"
+        pause = _KEEP_PAUSES[min(delivery.tries, len(_KEEP_PAUSES) - 1)]
+        delivery.tries += 1
+        self._outside.waits(delivery, pause)
 
     # -- how much of a response is read ----------------------------------------------------------------------------
 

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 class Stage(Enum):
-    """Where a delivery is: at the subscriber, with its reply (to the topic, or to the reply URL), at the dead letter sink."""
+    """Where a delivery is: at the subscriber, with its reply (to the topic, or to the reply URL), at the dead letter sink, on its way to
+    the topic of undeliverable events."""
 
     SUBSCRIBER = 0
     REPLY_TOPIC = 1
     REPLY_URL = 2
     DEAD_LETTER = 3
+    KEEP = 4
 
 
 class Ending(Enum):
@@ -30,6 +32,7 @@ class Ending(Enum):
     DELIVERED = 0
     DEAD_LETTERED = 1
     DROPPED = 2
+    KEPT = 3
 
 
 class Delivery:

@@ -23,9 +23,10 @@ from headrace.core.contract import ContentMode
 from headrace.core.contractlog import Change
 from headrace.core.events.kafka import encode_record, record_key
 from headrace.core.events.model import Event
+from headrace.core.names import Internal
 from headrace.dispatcher.spec import LaneOrders, Mode, Task, WorkerSpec
 from headrace.dispatcher.worker.courier import Courier, Outside
-from headrace.dispatcher.worker.delivery import Delivery, Ending
+from headrace.dispatcher.worker.delivery import Delivery, Ending, Stage
 from headrace.dispatcher.worker.feed import Feed
 from headrace.dispatcher.worker.finder import Finder
 from headrace.dispatcher.worker.gate import Gate
@@ -73,6 +74,7 @@ class Engine:
         self._timers: Timers[Delivery | Lane] = Timers()
         self._control = Publisher(spec.control)
         self._data = self._control if spec.kafka == spec.control else Publisher(spec.kafka)
+        self._gate: Gate[Delivery] = Gate(spec.limits.host_in_flight, spec.limits.in_flight, clock)
         self._courier = Courier(self._outside())
         self._lookups = Lookups(spec)
         self._feed = Feed(spec, exit)
@@ -100,7 +102,7 @@ class Engine:
         limits = self._spec.limits
         return Outside(
             client=self._client,
-            gate=Gate(limits.host_in_flight, limits.in_flight),
+            gate=self._gate,
             clock=self._clock,
             publish=self._publish,
             ended=self._ended,
@@ -170,6 +172,8 @@ class Engine:
         if self._roster.touched:
             busy = True
             self._pump()
+        if self._sending:
+            self._courier.start_waiting()
         self._tick()
         if self._phase is not Phase.STOPPED:
             self._consider_the_end()
@@ -188,7 +192,7 @@ class Engine:
     def _until_next(self) -> float:
         now = self._clock.monotonic()
         until = min(self._next_beat, now + _BEAT)
-        for due in (self._timers.next_due, self._finder.next_look):
+        for due in (self._timers.next_due, self._finder.next_look, self._gate.next_probe):
             if due is not None:
                 until = min(until, due)
         if self._changed:
@@ -279,11 +283,15 @@ class Engine:
         if not self._sending:
             return
         send = self._courier.send
+        now = self._clock.monotonic()
         for lane in touched:
-            delivery = lane.take()
+            delivery = lane.take(now)
             while delivery is not None:
                 send(delivery)
-                delivery = lane.take()
+                delivery = lane.take(now)
+            if lane.held_until > now and not lane.timer_set:
+                lane.timer_set = True
+                self._timers.add(lane.held_until, lane)
 
     def _due(self) -> bool:
         now = self._clock.monotonic()
@@ -291,6 +299,7 @@ class Engine:
         found = item is not None
         while item is not None:
             if isinstance(item, Lane):
+                item.timer_set = False
                 self._roster.touched.append(item)
             elif item.lane.retry(item):
                 self._roster.touched.append(item.lane)
@@ -304,7 +313,13 @@ class Engine:
             self.post(partial(self._published, delivery, error))
 
         self._publishing += 1
-        self._data.publish(self._spec.topic, value, answered, key=record_key(event), headers=headers)
+        if delivery.stage is Stage.KEEP:
+            key = delivery.lane.uid.encode()
+            self._control.publish(
+                Internal(self._spec.instance).undeliverable, value, answered, key=key, headers=headers, partition=0
+            )
+        else:
+            self._data.publish(self._spec.topic, value, answered, key=record_key(event), headers=headers)
 
     def _published(self, delivery: Delivery, error: str) -> None:
         self._publishing -= 1
@@ -320,6 +335,8 @@ class Engine:
             lane.latencies.add(self._clock.now() * 1000 - delivery.record.timestamp)
         elif how is Ending.DEAD_LETTERED:
             counts.dead_lettered += 1
+        elif how is Ending.KEPT:
+            counts.kept += 1
         else:
             counts.dropped += 1
         self._moved(lane)

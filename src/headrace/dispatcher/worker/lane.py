@@ -25,6 +25,7 @@ from headrace.core.progress import Progress, Straggler
 from headrace.dispatcher.spec import Limits
 from headrace.dispatcher.worker.delivery import Delivery
 from headrace.dispatcher.worker.latency import Latencies
+from headrace.dispatcher.worker.rate import Rate
 from headrace.dispatcher.worker.record import Record
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.subscription import Subscription
@@ -46,15 +47,21 @@ class LaneState(StrEnum):
 class Counts:
     """What a lane has done since the worker started, and its last error for people."""
 
-    __slots__ = ("dead_lettered", "delivered", "dropped", "failed", "last_error", "lost")
+    __slots__ = ("dead_lettered", "delivered", "dropped", "failed", "kept", "last_error", "lost")
 
     def __init__(self) -> None:
         self.delivered = 0
         self.failed = 0
         self.dead_lettered = 0
         self.dropped = 0
+        self.kept = 0
         self.lost = 0
         self.last_error = ""
+
+    @property
+    def finished(self) -> int:
+        """Events that are done with, however they ended."""
+        return self.delivered + self.dead_lettered + self.dropped + self.kept
 
 
 class Lane:
@@ -75,6 +82,8 @@ class Lane:
         self.aside = 0
         self.pinned = 0
         self.pin = 0
+        self.held_until = 0.0
+        self.timer_set = False
         self._limits = limits
         self._partitions = partitions
         self.begin = 0
@@ -97,6 +106,8 @@ class Lane:
         if subscription.max_in_flight:
             window = min(window, max(1, subscription.max_in_flight // self._partitions))
         self._window = 1 if subscription.order is DeliveryOrder.ORDERED else window
+        per_second = subscription.max_rate / self._partitions
+        self._rate = Rate(per_second) if per_second else None
 
     # -- starting and stopping ------------------------------------------------------------------------------------
 
@@ -157,8 +168,11 @@ class Lane:
             if record.offset >= cursor:
                 self.offer(record)
 
-    def take(self) -> Delivery | None:
-        """The next delivery to be attempted, which is in flight from now on; None when nothing may go out."""
+    def take(self, now: float = 0.0) -> Delivery | None:
+        """The next delivery to be attempted, which is in flight from now on; None when nothing may go out.
+
+        `now`: seconds of a monotonic clock, for the subscription's own rate: while that holds the lane, `held_until` says how long.
+        """
         if self.in_flight >= self._window or self.state is not LaneState.LIVE:
             return None
         if self.ready:
@@ -170,6 +184,18 @@ class Lane:
             if self.active:
                 return None
             self._reordering = False
+        if self._rate is None:
+            return self._take_new()
+        wait = self._rate.wait(now)
+        if wait:
+            self.held_until = now + wait
+            return None
+        delivery = self._take_new()
+        if delivery is not None:
+            self._rate.spend()
+        return delivery
+
+    def _take_new(self) -> Delivery | None:
         order = self.subscription.order
         if order is DeliveryOrder.UNORDERED:
             return self._activate() if len(self.active) - self.in_flight < self._limits.stragglers else None

@@ -73,6 +73,7 @@ class Reporter:
             failed=counts.failed,
             dead_lettered=counts.dead_lettered,
             dropped=counts.dropped,
+            kept=counts.kept,
             lost=counts.lost,
             rate=rate.rate,
             p50_ms=rate.p50,
@@ -93,7 +94,7 @@ class _Rate:
         self.rate = self.p50 = self.p99 = 0.0
 
     def measure(self, lane: Lane, now: float) -> None:
-        done = lane.counts.delivered + lane.counts.dead_lettered + lane.counts.dropped
+        done = lane.counts.finished
         if now > self._since:
             self.rate = round((done - self._done) / (now - self._since), 1)
         self.p50, self.p99 = (round(value, 2) for value in lane.latencies.drain(0.5, 0.99))

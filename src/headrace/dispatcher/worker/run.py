@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from headrace.kafka.table import TableReader
 
 log = get_logger(__name__)
 
+_FILES = 8192
+
 
 def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task = Task()) -> Iterator[pa.RecordBatch]:
     """Deliver the events of one partition until the input ends.
@@ -23,6 +26,7 @@ def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Tas
     `batches` have the one column `frame` (`core.frame`); null rows are ignored. A live worker yields nothing, a catch-up worker one row
     per lane at the end. It neither raises nor returns before its input has ended: an internal error ends the process.
     """
+    _allow_many_files()
     configure(json_format=spec.log_json, level=spec.log_level)
     try:
         yield from work(spec, batches, task)
@@ -54,3 +58,11 @@ def work(
         rows = [catchup_row(*record) for record in engine.final_records()]
         yield pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], names=[FRAME_COLUMN])
     engine.close()
+
+
+def _allow_many_files() -> None:
+    """Each request under way is a socket; the usual soft limit is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

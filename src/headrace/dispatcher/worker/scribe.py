@@ -61,7 +61,7 @@ class Scribe:
         now = self._clock.monotonic()
         for lane in listed:
             record = self.record(lane)
-            done = lane.counts.delivered + lane.counts.dead_lettered + lane.counts.dropped + lane.counts.failed
+            done = lane.counts.finished + lane.counts.failed
             before = self._written.get(lane.uid)
             state = (record.progress, record.parked, done)
             if before is not None and before[:2] == state[:2]:

@@ -39,6 +39,7 @@ class Target:
 class Subscription:
     """One egress, checked and prepared. `lines`: headers of each request to the subscriber; `other_lines`: of each reply and dead letter.
 
+    `keep_undeliverable`: what would be dropped goes to a topic. `hop_limit`: how often an event may come back as a reply; 0: no limit.
     `max_rate` (events/s; 0: none) and `max_in_flight` (0: the worker's own bound) are for the whole subscription, not for a partition.
     `egress` is what it was made from.
     """
@@ -59,6 +60,8 @@ class Subscription:
     paused: bool
     max_rate: float
     max_in_flight: int
+    keep_undeliverable: bool
+    hop_limit: int
 
 
 def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[str] = ()) -> Subscription:
@@ -89,6 +92,8 @@ def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[
         paused=egress.headrace.get("paused") is True,
         max_rate=_number(egress, "maxRate"),
         max_in_flight=int(_number(egress, "maxInFlight")),
+        keep_undeliverable=egress.headrace.get("onUndeliverable") == "park",
+        hop_limit=int(_number(egress, "hopLimit")),
     )
 
 
@@ -101,7 +106,7 @@ def _unsupported(resource: Resource, egress: Egress) -> Iterator[str]:
         ("keyType", egress.key_type is not KeyType.STRING),
         ("featureFlags.enableRateLimiter", egress.feature_flags.get("enableRateLimiter")),
         ("cloudEventOverrides", resource.cloud_event_overrides.get("extensions")),
-        ("headrace.onUndeliverable", egress.headrace.get("onUndeliverable", "drop") != "drop"),
+        ("headrace.onUndeliverable", egress.headrace.get("onUndeliverable", "drop") not in ("drop", "park")),
     ):
         if value:
             yield field

@@ -114,7 +114,7 @@ class DispatcherProcess:
         except OSError:
             return 0, ""
 
-    def wait_ready(self, timeout: float = 180.0) -> None:
+    def wait_ready(self, timeout: float = 300.0) -> None:
         """Wait until it says it is ready."""
 
         def ready() -> bool:

@@ -160,7 +160,7 @@ class Plane:
             range(reports[0].workers)
         )
 
-    def wait_ready(self, *uids: str, topic: str, timeout: float = 120.0) -> None:
+    def wait_ready(self, *uids: str, topic: str, timeout: float = 300.0) -> None:
         """Wait for that gate."""
         eventually(lambda: all(self.ready(uid, topic) for uid in uids), timeout, f"ready: {self.driver}")
 

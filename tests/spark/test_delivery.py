@@ -20,6 +20,9 @@ from tests.spark.plane import Plane, ids, repeated
 from tests.support.subscriber import Subscriber, subscriber
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.timeout(900)
+"""Starting Spark takes long on a busy machine."""
+
 
 @pytest.fixture(scope="module")
 def plane(kafka: KafkaSettings) -> Iterator[Plane]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from headrace.dispatcher.spec import Limits
 from headrace.kafka.settings import Auth, KafkaSettings
 
 MEBI = 1024 * 1024
+_MEMORY = re.compile(r"(\d+)([kmgKMG])")
+_UNITS = {"k": 1024, "m": MEBI, "g": 1024 * MEBI}
 
 Secrets = Callable[[Reference], Auth]
 """Gives the identity in a Secret that the contract names; raises `Terminal` when there is none."""
@@ -50,7 +53,7 @@ class ContractSource:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """One `--only KIND/NAMESPACE/NAME`: topics whose Broker or channel (or an egress of them) is named so are served."""
+    """One `--only KIND/NAMESPACE/NAME`: topics whose Broker or channel (or an egress of them) is named so are served; `*` is any."""
 
     kind: str
     namespace: str
@@ -75,7 +78,8 @@ class Timing:
     batch. `silence`: without a heartbeat for so long a worker counts as dead. `patience`: what its first one may take. `grace`:
     for requests in flight at a planned stop. `abort`: a new run waits so long for goodbyes of workers whose query failed.
     `backoff_max`: between restarts of a query that keeps failing. `describe`: between looks at a topic's partitions and id.
-    `stop`: for the whole of stopping.
+    `stop`: for the whole of stopping. `job`: how long the workers of a catch-up job may send. `bulk`: a topic stays in bulk
+    gear at least so long.
     """
 
     batch: int = 3600
@@ -86,6 +90,8 @@ class Timing:
     backoff_max: float = 30.0
     describe: float = 5.0
     stop: float = 20.0
+    job: float = 5.0
+    bulk: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,8 @@ class DispatcherConfig:
     folder whose `bin/java` starts Spark (a shim where needed). `connector`: jars of Spark's Kafka source. `batch_interval`:
     seconds between micro-batches instead of Real-Time Mode; 0 is Real-Time Mode. `ops_port`: of `/metrics`, `/healthz`,
     `/readyz`. `budget`: bytes of payload that all workers together may hold. `job_slots`: slots kept free for catch-up jobs.
-    `mirror_rate`: group commits per second. `identity` tells drivers of one instance apart.
+    `real_time_rate`: events per second of one topic that real-time gear is good for, to tell what is a backlog. `mirror_rate`:
+    group commits per second. `identity` tells drivers of one instance apart.
     """
 
     kafka: KafkaSettings
@@ -117,6 +124,7 @@ class DispatcherConfig:
     limits: Limits = field(default_factory=Limits)
     budget: int = 512 * MEBI
     job_slots: int = 8
+    real_time_rate: float = 4_000.0
     mirror_rate: float = 200.0
     timing: Timing = field(default_factory=Timing)
     identity: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
@@ -125,3 +133,11 @@ class DispatcherConfig:
     log_json: bool = False
     log_level: str = "INFO"
     spark_conf: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def heap_bytes(self) -> int:
+        """The JVM's heap, from `memory` (a number with k, m or g). Raises `UsageError` when it is written otherwise."""
+        match = _MEMORY.fullmatch(self.memory)
+        if match is None:
+            raise UsageError("not a size", subject=f"driver memory {self.memory!r}", hint="Write it like 512m or 2g")
+        return int(match[1]) * _UNITS[match[2].lower()]

@@ -205,7 +205,7 @@ class Driver:
     def _take(self, report: WorkerReport) -> None:
         runner = self._runners.get(report.topic)
         if runner is not None and runner.take(report):
-            self._metrics.take(report, runner.partition_of(report.index))
+            self._metrics.take(report, runner.partition_of(report))
 
     def _report(self) -> DriverReport:
         conditions: dict[str, dict[str, str]] = {uid: dict(why) for uid, why in self._mirror.conditions.items()}

@@ -30,7 +30,8 @@ from headrace.spark.source import Source
 
 log = get_logger(__name__)
 
-_PLAN_SECONDS = 10.0
+_PLAN_SECONDS = 60.0
+_RESERVE_SECONDS = 15.0
 _POLL = 0.05
 
 
@@ -52,7 +53,7 @@ class LiveRun:
         self._clock = clock
         self.spec = spec
         self.watch = Watch(spec.run, spec.workers, clock.monotonic(), timing.silence, timing.patience)
-        self.due = clock.monotonic() + timing.batch
+        self._due = clock.monotonic() + timing.batch
         self.partitions: tuple[int, ...] = ()
         self._plan_until = clock.monotonic() + _PLAN_SECONDS
         source = Source(spec.topic, spec.kafka.spark(), group_prefix=spec.instance)
@@ -75,6 +76,32 @@ class LiveRun:
         self.partitions = self._query.partitions()
         if self.partitions:
             self._runs.order(LaneOrders(partitions=self.partitions))
+
+    @property
+    def reports(self) -> dict[int, WorkerReport]:
+        """The last report of each task that was heard."""
+        with self._lock:
+            return self.watch.reports
+
+    def order(self, orders: LaneOrders) -> int:
+        """Give the workers their orders; the offset of the record, which they report once they have read it."""
+        return self._runs.order(orders)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every worker was heard."""
+        with self._lock:
+            return self.watch.complete
+
+    @property
+    def p99(self) -> float:
+        """The highest p99 (milliseconds) of the lanes that are served live."""
+        lanes = (lane for report in self.reports.values() for lane in report.lanes.values() if lane.state == "LIVE")
+        return max((lane.p99_ms for lane in lanes), default=0.0)
+
+    def ends_soon(self, now: float) -> bool:
+        """Whether the batch is near its end, which the run must not see."""
+        return now > self._due - min(_RESERVE_SECONDS, self._timing.batch / 4)
 
     def trouble(self, ear: Ear) -> Ending | None:
         """What went wrong by itself, if anything."""

@@ -86,9 +86,9 @@ class Runs:
             with self._lock:
                 self._stale.append(drain_key(owner))
 
-    def order(self, orders: LaneOrders) -> None:
-        """Give the live workers of the run in force their orders, in place of the last ones."""
-        self._writer.put_all([orders.record(self.run)])
+    def order(self, orders: LaneOrders) -> int:
+        """Give the live workers of the run in force their orders, in place of the last ones; the offset of the record."""
+        return self._writer.put_all([orders.record(self.run)])
 
     def check(self, runs: Mapping[str, str]) -> None:
         """Raise `Fenced` when the contract (`runs`: topic -> run) names a run of this topic that another driver began."""

@@ -76,7 +76,7 @@ def _named(resource: Resource, only: tuple[Only, ...]) -> bool:
 
 
 def _is(reference: Reference, one: Only) -> bool:
-    return (reference.kind, reference.namespace, reference.name) == (one.kind, one.namespace, one.name)
+    return reference.kind == one.kind and one.namespace in ("*", reference.namespace) and one.name in ("*", reference.name)
 
 
 def _plan(topic: str, resource: Resource, kafka: KafkaSettings, secrets: Secrets) -> TopicPlan:

@@ -1,0 +1,195 @@
+"""The two ways in which a topic is served, behind one face; `topic` decides which and until when."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from headrace.base.clock import Deadline
+from headrace.base.errors import HeadraceError
+from headrace.base.log import get_logger
+from headrace.core.heartbeat import WorkerReport
+from headrace.dispatcher.catchup import CatchUp
+from headrace.dispatcher.catchup_plan import Waiting
+from headrace.dispatcher.gears import backlog
+from headrace.dispatcher.jobs import Jobs, Track
+from headrace.dispatcher.lanes import log_facts
+from headrace.dispatcher.live_run import Ending, LiveRun
+from headrace.dispatcher.preparation import Preparation, serving
+from headrace.dispatcher.selection import Lane
+
+log = get_logger(__name__)
+
+_POLL = 0.05
+_THROTTLE_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
+
+
+class Server(Protocol):
+    """Serves a topic from `begin` to `finish`. `state` as `TopicReport` has it, once it serves; `run` in force."""
+
+    state: str
+    run: str
+
+    def begin(self) -> None:
+        """Put a run in force. Raises `Retriable` (nothing was started) or `Fenced`."""
+
+    def tick(self, lanes: Mapping[str, Lane]) -> Ending | None:
+        """Move on with the open `lanes`; why it has to end by itself, if it has."""
+
+    def finish(self, ending: Ending) -> None:
+        """End; returns when the workers are gone, or late."""
+
+    def take(self, report: WorkerReport) -> bool:
+        """A worker's report, on another thread; whether it is one of ours."""
+
+    def partition_of(self, report: WorkerReport) -> int | None:
+        """The Kafka partition that its worker serves, when known."""
+
+    def backlog(self) -> int:
+        """Events between the best lane and the end."""
+
+
+class RealTime:
+    """The streaming query, with catch-up jobs beside it."""
+
+    def __init__(self, prepared: Preparation, wake: Callable[[], None]) -> None:
+        self._prepared = prepared
+        self._context = prepared.context
+        self._wake = wake
+        self._next_throttle = 0.0
+        self.state = "STARTING"
+        self.run = ""
+
+    def begin(self) -> None:
+        context, services = self._context, self._context.services
+        self.run = context.runs.begin(services.runs_in_force().get(context.topic, ""))
+        spec = self._prepared.spec(self.run)
+        self._live = LiveRun(services.spark, context.runs, services.config.timing, services.clock, spec)
+        self._jobs = Jobs(services, context.runs, spec, self._wake)
+        self._catchup = CatchUp(context, self._live, self._jobs)
+        self._live.start()
+        ends = dict(self._prepared.facts.ends)
+        log.info("Run started", topic=context.topic, run=self.run, starts=dict(spec.starts), ends=ends)
+
+    def tick(self, lanes: Mapping[str, Lane]) -> Ending | None:
+        live, services = self._live, self._context.services
+        live.learn_partitions()
+        ending = live.trouble(services.dataplane.ear)
+        if ending is not None:
+            return ending
+        now = services.clock.monotonic()
+        if live.ends_soon(now):
+            return Ending("BatchEnd", planned=True)
+        if live.complete:
+            self.state = "RUNNING"
+            self._catchup.tick(serving(lanes))
+            if now >= self._next_throttle:
+                self._next_throttle = now + _THROTTLE_SECONDS
+                self._jobs.throttle.note(live.p99, bool(self._jobs.running))
+        return None
+
+    def finish(self, ending: Ending) -> None:
+        self._jobs.stop(ending.reason)
+        self._live.finish(ending)
+        _until_over(self._jobs, self._context.services.config.timing.grace + 2.0)
+
+    def take(self, report: WorkerReport) -> bool:
+        return self._live.take(report) or self._jobs.take(report)
+
+    def partition_of(self, report: WorkerReport) -> int | None:
+        partitions = self._live.partitions if report.run == self.run else self._jobs.partitions_of(report.run)
+        return partitions[report.index] if report.index < len(partitions) else None
+
+    def backlog(self) -> int:
+        positions: dict[str, dict[int, int]] = {}
+        for index, report in self._live.reports.items():
+            if index < len(self._live.partitions):
+                for uid, lane in report.lanes.items():
+                    positions.setdefault(uid, {})[self._live.partitions[index]] = lane.position
+        return backlog(positions.values(), self._context.admin.end_offsets(self._context.topic))
+
+
+class Bulk:
+    """Jobs in a row for all lanes together, no streaming query: half the cost per event, seconds of latency.
+
+    `interval`: seconds between the starts of two jobs (0: as soon as there is something to do).
+    """
+
+    def __init__(self, prepared: Preparation, wake: Callable[[], None], interval: float = 0.0) -> None:
+        self._prepared = prepared
+        self._context = prepared.context
+        self._wake = wake
+        self._interval = interval
+        self._next = 0.0
+        self._backlog = prepared.backlog
+        self.state = "STARTING"
+        self.run = ""
+
+    def begin(self) -> None:
+        context, services = self._context, self._context.services
+        self.run = context.runs.begin(services.runs_in_force().get(context.topic, ""))
+        spec = self._prepared.spec(self.run)
+        self._jobs = Jobs(services, context.runs, spec, self._wake)
+        self.state = "BULK"
+        log.info("Bulk gear", topic=context.topic, run=self.run, backlog=self._backlog)
+
+    def tick(self, lanes: Mapping[str, Lane]) -> Ending | None:
+        over = self._jobs.poll()
+        now = self._context.services.clock.monotonic()
+        if now >= self._next or (over and not self._interval):
+            self._next = now + (self._interval or _LOOK_SECONDS)
+            try:
+                self._plan(serving(lanes))
+            except HeadraceError as error:
+                log.warning("Bulk gear can't go on at the moment", topic=self._context.topic, error=str(error))
+        return None
+
+    def _plan(self, lanes: Mapping[str, Lane]) -> None:
+        context = self._context
+        topic_id = self._prepared.facts.topic_id
+        records = context.records(lanes, topic_id)
+        unknown = lanes.keys() - {uid for uid, _ in records}
+        if unknown:
+            facts = log_facts(context.admin, context.topic)
+            context.lanes.locate(context.topic, facts, [lanes[uid] for uid in unknown])
+            records = context.records(lanes, topic_id)
+        ends = context.admin.end_offsets(context.topic)
+        positions: dict[str, dict[int, int]] = {}
+        for (uid, partition), record in records.items():
+            positions.setdefault(uid, {})[partition] = record.progress.position
+        self._backlog = backlog(positions.values(), ends)
+        busy = self._jobs.places
+        waiting = [
+            Waiting(uid, partition, record.progress.position, self._jobs.served((uid, partition)))
+            for (uid, partition), record in records.items()
+            if (uid, partition) not in busy
+        ]
+        for track, plan in self._jobs.next_plan(waiting, ends, self._prepared.facts.partitions).items():
+            self._jobs.start(track, plan, records, own_slots=track is Track.STUCK)
+
+    def finish(self, ending: Ending) -> None:
+        self._jobs.stop(ending.reason)
+        _until_over(self._jobs, self._context.services.config.timing.grace + 2.0)
+        log.info("Run over", topic=self._context.topic, run=self.run, reason=ending.reason)
+
+    def take(self, report: WorkerReport) -> bool:
+        return self._jobs.take(report)
+
+    def partition_of(self, report: WorkerReport) -> int | None:
+        partitions = self._jobs.partitions_of(report.run)
+        return partitions[report.index] if report.index < len(partitions) else None
+
+    def backlog(self) -> int:
+        return self._backlog
+
+
+def _until_over(jobs: Jobs, seconds: float) -> None:
+    """Wait until no job is left; what is left at the end is given up."""
+    deadline = Deadline(seconds)
+    pause = threading.Event()
+    while jobs.running and not deadline.expired:
+        jobs.poll()
+        pause.wait(_POLL)
+    jobs.abandon()

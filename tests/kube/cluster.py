@@ -121,7 +121,7 @@ class Cluster:
         cache = f"--cache-dir={self.folder / 'kubectl-cache'}"
         result = subprocess.run([*command, cache], input=stdin, capture_output=True, text=True, timeout=120, check=False)
         if check and result.returncode != 0:
-            raise AssertionError(f"kubectl {' '.join(words)}: {result.stderr}")
+            raise AssertionError(f"kubectl {' '.join(words)}: {result.stderr[-1500:]}")
         return result
 
     def apply(

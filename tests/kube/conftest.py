@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headrace.kafka.settings import KafkaSettings
 from headrace.kube.crds import crds
 from tests.kube.cluster import Cluster, missing_binaries, tool
+from tests.kube.installation import Installation
 
 _BUILD = Path(__file__).parents[2] / "scripts" / "kube-binaries"
 
@@ -35,6 +38,24 @@ def cluster(bare_cluster: Cluster) -> Cluster:
         "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
     )
     return bare_cluster
+
+
+@pytest.fixture(scope="session")
+def system(cluster: Cluster, kafka: KafkaSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Headrace, installed by its chart: an operator and a receiver run."""
+    installation = Installation(cluster, kafka, tmp_path_factory.mktemp("headrace"), f"kube-{uuid.uuid4().hex[:8]}")
+    installation.install()
+    try:
+        operator = installation.operator()
+        installation.wait(operator.ready, 120, "the operator is ready")
+        installation.wait(
+            lambda: cluster.exists("deployment/headrace-receiver", "knative-eventing"), 60, "the receiver is deployed"
+        )
+        receiver = installation.run_pod("headrace-receiver")
+        installation.wait(receiver.ready, 60, "the receiver is ready")
+        yield installation
+    finally:
+        installation.close()
 
 
 def _have_binaries() -> None:

@@ -46,6 +46,8 @@ class Receiver:
     """Address to listen on."""
     ops_port: int = 9091
     """Port of metrics and health."""
+    ops_host: str = "127.0.0.1"
+    """Address of metrics and health."""
     produce_timeout_ms: int = 5000
     """How long Kafka may take before the answer is 503."""
     body_limit: int = 1024 * 1024
@@ -90,6 +92,8 @@ class Dispatcher:
 
     ops_port: int = 8081
     """Port of metrics and health."""
+    ops_host: str = "127.0.0.1"
+    """Address of metrics and health."""
     master: str = "local"
     """`local` (slots computed), `local[N]`, or the address of a Spark cluster."""
     batch_interval: str = ""
@@ -106,6 +110,62 @@ class Dispatcher:
     """Requests in flight per unordered subscription and partition."""
     grace_seconds: float = 5.0
     """How long a planned stop waits for requests in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """The operator, and the pods that it makes."""
+
+    kubeconfig: str = ""
+    """File that names the cluster; empty: the one that the process runs in."""
+    namespace: str = "knative-eventing"
+    """Where the installation lives."""
+    secrets: bool = False
+    """Whether Secrets that a contract names are looked up in the cluster, instead of the standalone store."""
+    deploy: bool = True
+    """Whether the operator makes receivers and dispatchers; without, it writes their contracts only."""
+    image: str = ""
+    """Image of the data plane's pods."""
+    image_pull_policy: str = "IfNotPresent"
+    """When it is pulled."""
+    image_pull_secrets: str = ""
+    """Comma-separated names of Secrets to pull it with."""
+    auth_secret: str = ""
+    """Secret of the namespace that opens the installation's Kafka; empty: no authentication."""
+    account: str = "headrace-controller"
+    """ServiceAccount of the operator: the only one that may change `spec.subscribers`."""
+    deployment: str = ""
+    """Deployment of the operator, which owns what it makes."""
+    data_plane_account: str = "headrace-data-plane"
+    """ServiceAccount of the data plane's pods."""
+    receivers: int = 1
+    """Receiver pods; 0: left to an autoscaler."""
+    receiver_cpu: str = "200m"
+    """CPU that a receiver asks for."""
+    receiver_memory: str = "256Mi"
+    """Memory of a receiver."""
+    dispatcher_cpu: str = "1"
+    """CPU that a dispatcher asks for."""
+    dispatcher_memory: str = "2Gi"
+    """Memory of a dispatcher: the JVM's heap, and 36 MB for each partition."""
+    dispatcher_per_broker: bool = False
+    """A dispatcher for each Broker instead of one for all."""
+    beside_core: bool = False
+    """Whether Knative's own core reconciles Channel, Subscription and EventPolicy."""
+    cluster_domain: str = "cluster.local"
+    """The cluster's DNS domain."""
+    host: str = "0.0.0.0"
+    """Address of the webhooks and of the operator's metrics."""
+    webhook_port: int = 8443
+    """Port of the admission webhooks; 0: any free one."""
+    webhook_service: str = "headrace-webhook"
+    """Service before the webhooks."""
+    webhook_names: str = ""
+    """Comma-separated further DNS names for their certificate, where they are reached by another way than that Service."""
+    webhook_configuration: str = "headrace"
+    """Name of the webhook configurations that get the authority's certificate."""
+    certificate_days: float = 90.0
+    """How long the webhooks' certificate lasts; renewed after two thirds of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +190,7 @@ class Settings:
     receiver: Receiver = field(default_factory=Receiver)
     controller: Controller = field(default_factory=Controller)
     dispatcher: Dispatcher = field(default_factory=Dispatcher)
+    kubernetes: Kubernetes = field(default_factory=Kubernetes)
     logs: Logs = field(default_factory=Logs)
 
 
@@ -138,6 +199,7 @@ SECTIONS: dict[str, type] = {
     "receiver": Receiver,
     "controller": Controller,
     "dispatcher": Dispatcher,
+    "kubernetes": Kubernetes,
     "logs": Logs,
 }
 
@@ -228,11 +290,15 @@ def _convert(value: Any, kind: type, name: str, origin: str) -> Any:
     try:
         if kind is str and isinstance(value, str):
             return value
+        if kind is bool:
+            if isinstance(value, bool):
+                return value
+            return {"true": True, "false": False}[str(value).lower()]
         if kind in (int, float) and not isinstance(value, bool):
             return kind(value)
-    except ValueError:
+    except (ValueError, KeyError):
         pass
-    expected = {int: "a whole number", float: "a number", str: "a text"}.get(kind, kind.__name__)
+    expected = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(kind, kind.__name__)
     raise UsageError(f"{name} must be {expected}, got {value!r}", subject=origin)
 
 

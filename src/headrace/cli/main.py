@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "delete": ("headrace.cli.resources", "delete", _OBJECTS),
     "top": ("headrace.cli.lanes", "top", _OBJECTS),
     "pause": ("headrace.cli.lanes", "pause", _OBJECTS),
+    "replay": ("headrace.cli.replay", "replay", _OBJECTS),
     "resume": ("headrace.cli.lanes", "resume", _OBJECTS),
     "send": ("headrace.cli.events", "send", _EVENTS),
     "sink": ("headrace.cli.events", "sink", _EVENTS),
@@ -36,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 GROUPS: dict[str, tuple[str, str, str]] = {
     "deadletters": ("headrace.cli.deadletters", "Undeliverable events: list, show, send again.", _EVENTS),
     "filter": ("headrace.cli.filters", "Try filters out on events.", _EVENTS),
+    "kubernetes": ("headrace.cli.kubernetes", "What a cluster is given.", _RUN),
     "kafka": ("headrace.cli.kafka", "Tools for any Kafka: local clusters, topics, records, groups, log files.", _TOOLS),
 }
 """Name of a group -> (module with a typer `app`, help line, panel)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,8 @@ from headrace.cli.settings import (
 
 if TYPE_CHECKING:
     from headrace.base.config import Settings
+    from headrace.core.contract import Reference
+    from headrace.kafka.settings import Auth, KafkaSettings
 
 PortOption = Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")]
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.")]
@@ -38,6 +41,10 @@ def controller(
     port: PortOption = None,
     ops_port: OpsPortOption = None,
     address_url: Annotated[str | None, typer.Option("--address-url", help="What `status.address.url` starts with.")] = None,
+    kubernetes: Annotated[bool, typer.Option("--kubernetes", help="Be the operator of a Kubernetes cluster.")] = False,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="The cluster, when this does not run in it.")
+    ] = None,
     bootstrap_servers: BootstrapOption = None,
     kafka_auth: AuthOption = None,
     instance: InstanceOption = None,
@@ -45,9 +52,17 @@ def controller(
     log_format: LogFormatOption = None,
     log_level: LogLevelOption = None,
 ) -> None:
-    """Run a controller: the store, its REST API, the control loop."""
-    own = {"controller.port": port, "controller.ops_port": ops_port, "controller.address_url": address_url}
+    """Run a controller: the store, its REST API, the control loop. Or the operator of a Kubernetes cluster."""
+    own = {
+        "controller.port": port,
+        "controller.ops_port": ops_port,
+        "controller.address_url": address_url,
+        "kubernetes.kubeconfig": kubeconfig,
+    }
     settings = _begin(config, own, bootstrap_servers, kafka_auth, instance, log_format, log_level)
+    if kubernetes:
+        _operate(settings)
+        return
     from headrace.standalone.controller import Controller, ControllerConfig
     from headrace.standalone.home import home_rules, home_settings
 
@@ -95,11 +110,9 @@ def dispatcher(
     settings = _begin(config, own, bootstrap_servers, kafka_auth, instance, log_format, log_level)
     from headrace.cli.wiring import dispatcher_config
     from headrace.dispatcher.driver import run
-    from headrace.standalone.secrets import StoredSecrets
 
     kafka = kafka_settings(settings)
-    secrets = StoredSecrets(kafka, settings.instance)
-    run(dispatcher_config(settings, kafka, contract, only or [], secrets), _until_signal())
+    run(dispatcher_config(settings, kafka, contract, only or [], _secrets(settings, kafka)), _until_signal())
 
 
 def receiver(
@@ -129,10 +142,30 @@ def receiver(
     settings = _begin(config, own, bootstrap_servers, kafka_auth, instance, log_format, log_level)
     from headrace.cli.wiring import receiver_config
     from headrace.receiver import run
-    from headrace.standalone.secrets import StoredSecrets
 
     kafka = kafka_settings(settings)
-    run(receiver_config(settings, kafka, contract), _until_signal(), StoredSecrets(kafka, settings.instance))
+    run(receiver_config(settings, kafka, contract), _until_signal(), _secrets(settings, kafka))
+
+
+def _operate(settings: Settings) -> None:
+    from headrace.kube.api import connect
+    from headrace.kube.home import operator_settings
+    from headrace.kube.operator import Operator
+
+    kafka = kafka_settings(settings)
+    Operator(connect(settings.kubernetes.kubeconfig), kafka, operator_settings(settings)).run(_until_signal())
+
+
+def _secrets(settings: Settings, kafka: KafkaSettings) -> Callable[[Reference], Auth]:
+    """Where Secrets that a contract names are looked up."""
+    if settings.kubernetes.secrets:
+        from headrace.kube.api import connect
+        from headrace.kube.secrets import KubeSecrets
+
+        return KubeSecrets(connect(settings.kubernetes.kubeconfig))
+    from headrace.standalone.secrets import StoredSecrets
+
+    return StoredSecrets(kafka, settings.instance)
 
 
 def _begin(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,11 +101,12 @@ class DispatcherConfig:
 
     `kafka`: where the internal topics are; topics of the contract with the same bootstrap servers use its identity, others
     their Secret's. `work`: folder for Spark's own files, removed at the end. `logs`: folder that gets `spark.log`. `java_home`:
-    folder whose `bin/java` starts Spark (a shim where needed). `connector`: jars of Spark's Kafka source. `batch_interval`:
-    seconds between micro-batches instead of Real-Time Mode; 0 is Real-Time Mode. `ops_port`: of `/metrics`, `/healthz`,
-    `/readyz`. `budget`: bytes of payload that all workers together may hold. `job_slots`: slots kept free for catch-up jobs.
-    `real_time_rate`: events per second of one topic that real-time gear is good for, to tell what is a backlog. `mirror_rate`:
-    group commits per second. `identity` tells drivers of one instance apart.
+    folder whose `bin/java` starts Spark (a shim where needed). `connector`: jars of Spark's Kafka source. `python`: of the
+    workers; on a cluster a Python of this minor version on its hosts. `batch_interval`: seconds between micro-batches instead
+    of Real-Time Mode; 0 is Real-Time Mode. `ops_port`: of `/metrics`, `/healthz`, `/readyz`. `budget`: bytes of payload that
+    all workers together may hold. `job_slots`: slots kept free for catch-up jobs. `real_time_rate`: events per second of one
+    topic that real-time gear is good for, to tell what is a backlog. `mirror_rate`: group commits per second. `identity` tells
+    drivers of one instance apart.
     """
 
     kafka: KafkaSettings
@@ -117,6 +119,7 @@ class DispatcherConfig:
     only: tuple[Only, ...] = ()
     master: str = "local[256]"
     memory: str = "512m"
+    python: str = sys.executable
     batch_interval: float = 0.0
     ops_host: str = "127.0.0.1"
     ops_port: int = 8081

@@ -15,11 +15,14 @@ from headrace.kafka.auth import Auth
 
 
 def load_auth(path: Path | str) -> Auth:
-    """Read the Secret manifest at `path` (YAML or JSON; `data` in base64, `stringData` as it is and first).
+    """Read the Secret manifest at `path` (YAML or JSON; `data` in base64, `stringData` as it is and first), or a mounted Secret (a
+    folder with a file for each key).
 
     Raises `UsageError` for the file, `Terminal` for a key in it; both name the file.
     """
     subject = f"auth file {path}"
+    if Path(path).is_dir():
+        return Auth.from_secret({one.name: one.read_bytes() for one in Path(path).iterdir() if one.is_file()}, subject)
     return Auth.from_secret(secret_data(_read(Path(path), subject), subject), subject)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.core.resources.base import Json
+from headrace.core.resources.base import Json, without_nulls
 from headrace.core.resources.registry import KINDS, Column, KindInfo
 from headrace.core.resources.schema import structural_schema
 
@@ -78,11 +78,23 @@ def _schema(info: KindInfo) -> Json:
     schema = structural_schema(info.model)
     for name in ("apiVersion", "kind"):
         schema["properties"][name] = {"type": "string", "description": schema["properties"][name].get("description", "")}
+    _prune_defaults(schema)
     spec = schema["properties"].get("spec")
     rules = list(_rules(info.kind))
     if isinstance(spec, dict) and rules:
         spec["x-kubernetes-validations"] = rules
     return schema
+
+
+def _prune_defaults(node: Any) -> None:
+    """A default may not hold nulls; one that says nothing is none."""
+    if isinstance(node, dict):
+        if isinstance(node.get("default"), dict) and "type" in node:
+            node["default"] = without_nulls(node["default"])
+            if not node["default"]:
+                del node["default"]
+        for part in node.values():
+            _prune_defaults(part)
 
 
 def _rules(kind: str) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,255 @@
+"""Headrace in a test's cluster: the chart's objects, operators as processes under the chart's ServiceAccount, and the data plane.
+
+No kubelet runs, so the data plane's processes are started here, from the arguments of the Deployments that the operator made: mounted
+ConfigMaps become files that follow them, and addresses of Services lead to the receiver's port.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from headrace.kafka.ports import free_port
+from headrace.kafka.settings import KafkaSettings
+from tests.kube.cluster import Cluster, tool
+from tests.support.waiting import eventually
+
+Json = dict[str, Any]
+NAMESPACE = "knative-eventing"
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "headrace"
+
+
+def rendered(bootstrap: str, **values: str) -> list[Json]:
+    """The chart's objects."""
+    helm = tool("helm")
+    assert helm is not None
+    settings = {"kafka.bootstrapServers": bootstrap.replace(",", "\\,"), **values}
+    words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    command = [helm, "template", "headrace", str(CHART), "--namespace", NAMESPACE, "--kube-version", "1.37.0", *words]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    return [obj for obj in yaml.safe_load_all(result.stdout) if obj]
+
+
+class Process:
+    """One `headrace` process with a log."""
+
+    def __init__(self, name: str, arguments: list[str], env: Mapping[str, str], folder: Path, ops_port: int) -> None:
+        self.log_path = folder / f"{name}.log"
+        self.ops_port = ops_port
+        clean = {
+            key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_") or key == "HEADRACE_CACHE_DIR"
+        }
+        with self.log_path.open("ab") as out:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "headrace", *arguments],
+                env={**clean, **env},
+                cwd=folder,
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def ready(self) -> bool:
+        """Whether `/readyz` says so."""
+        assert self.popen.poll() is None, f"{self.popen.args} ended: {self.log[-3000:]}"
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
+        except OSError:
+            return False
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.popen.poll() is None:
+            self.popen.send_signal(number)
+            try:
+                self.popen.wait(40)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+                self.popen.wait()
+        try:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class Installation:
+    """The chart in `cluster`, on `kafka`, under an instance name of its own."""
+
+    def __init__(self, cluster: Cluster, kafka: KafkaSettings, folder: Path, instance: str) -> None:
+        self.cluster = cluster
+        self.kafka = kafka
+        self.folder = folder
+        self.instance = instance
+        self.webhook_port = free_port()
+        self.operators: list[Process] = []
+        self.plane: dict[str, Process] = {}
+        self.receiver_port = free_port()
+        self._mounts: dict[str, Path] = {}
+        self._closing = threading.Event()
+        self._mounter = threading.Thread(target=self._mount, daemon=True)
+
+    def install(self) -> None:
+        """Apply all but the operator's Deployment, and the webhooks' Service: they are reached at a port here."""
+        objects = rendered(self.kafka.bootstrap_servers)
+        kept = []
+        for obj in objects:
+            if obj["kind"] in ("Deployment", "PodDisruptionBudget"):
+                continue
+            for hook in obj.get("webhooks", ()):
+                path = hook["clientConfig"].pop("service")["path"]
+                hook["clientConfig"]["url"] = f"https://localhost:{self.webhook_port}{path}"
+            kept.append(obj)
+        self.cluster.apply(*[obj for obj in kept if "webhooks" not in obj])
+        token = self.cluster.kubectl("create", "token", "headrace-controller", "-n", NAMESPACE, "--duration=4h").stdout.strip()
+        self.operator_config = self.cluster.config_of("operator", token)
+        token = self.cluster.kubectl("create", "token", "headrace-data-plane", "-n", NAMESPACE, "--duration=4h").stdout.strip()
+        self.plane_config = self.cluster.config_of("data-plane", token)
+        self.cluster.kubectl(
+            "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
+        )
+        self.cluster.apply(*[obj for obj in kept if "webhooks" in obj])
+        self._mounter.start()
+
+    def operator(self, *, webhooks: bool = True, **env: str) -> Process:
+        """Start an operator; the first one answers the webhooks."""
+        ops_port = free_port()
+        settings = {
+            "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": self.kafka.bootstrap_servers,
+            "HEADRACE_INSTANCE": self.instance,
+            "HEADRACE_KUBERNETES_KUBECONFIG": str(self.operator_config),
+            "HEADRACE_KUBERNETES_NAMESPACE": NAMESPACE,
+            "HEADRACE_KUBERNETES_IMAGE": "headrace:test",
+            "HEADRACE_KUBERNETES_HOST": "127.0.0.1",
+            "HEADRACE_KUBERNETES_WEBHOOK_PORT": str(self.webhook_port if webhooks else 0),
+            "HEADRACE_KUBERNETES_WEBHOOK_NAMES": "localhost",
+            "HEADRACE_CONTROLLER_OPS_PORT": str(ops_port),
+            "HEADRACE_CONTROLLER_PARTITIONS": "1",
+            **env,
+        }
+        process = Process(f"operator-{len(self.operators)}", ["controller", "--kubernetes"], settings, self.folder, ops_port)
+        self.operators.append(process)
+        return process
+
+    def deployment(self, name: str) -> Json:
+        return self.cluster.get(f"deployment/{name}", NAMESPACE)
+
+    def run_pod(self, name: str) -> Process:
+        """Run what the Deployment says, as its container would."""
+        container = self.deployment(name)["spec"]["template"]["spec"]["containers"][0]
+        ops_port = free_port()
+        folder = self.folder / name
+        arguments = []
+        for word in container["args"]:
+            if word.startswith("--contract=file:"):
+                files = word.removeprefix("--contract=file:").split(",")
+                word = "--contract=file:" + ",".join(str(self._mounted(name, file)) for file in files)
+            elif word.startswith("--ops-port="):
+                word = f"--ops-port={ops_port}"
+            elif word.startswith("--port="):
+                word = f"--port={self.receiver_port}"
+            elif word.startswith("--data-dir="):
+                word = f"--data-dir={folder}"
+            arguments.append(word)
+        env = {entry["name"]: entry["value"] for entry in container["env"] if entry["name"] != "HOME"}
+        env |= {"HEADRACE_KUBERNETES_KUBECONFIG": str(self.plane_config), "HEADRACE_DISPATCHER_OPS_HOST": "127.0.0.1"}
+        process = self.plane[name] = Process(name, arguments, env, self.folder, ops_port)
+        return process
+
+    def ready(self, what: str, namespace: str, status: str = "True") -> bool:
+        """Whether the object's Ready is so."""
+        return self.condition(what, namespace).get("status") == status
+
+    def condition(self, what: str, namespace: str, kind: str = "Ready") -> Json:
+        conditions = self.cluster.get(what, namespace).get("status", {}).get("conditions", [])
+        return next((dict(one) for one in conditions if one["type"] == kind), {})
+
+    def wait_ready(self, what: str, namespace: str, seconds: float = 90) -> None:
+        try:
+            eventually(lambda: self.ready(what, namespace), seconds, f"{what} is Ready", interval=0.3)
+        except AssertionError:
+            status = self.cluster.get(what, namespace).get("status", {})
+            raise AssertionError(f"{what}: {yaml.safe_dump(status)}\n{self.logs()}") from None
+
+    def wait(self, condition: Callable[[], object], seconds: float, what: str) -> None:
+        """Wait; a failure shows the logs of all processes."""
+        try:
+            eventually(condition, seconds, what, interval=0.2)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.logs()}") from None
+
+    def logs(self) -> str:
+        parts = [*self.operators, *self.plane.values()]
+        return "\n".join(f"--- {part.log_path.name}\n{part.log[-2500:]}" for part in parts)
+
+    def send(self, address: str, event_id: str, **attributes: str) -> int:
+        """POST an event to `status.address.url`, whose host leads to the receiver here; the status of the answer."""
+        parts = urlsplit(address)
+        headers = {"ce-specversion": "1.0", "ce-id": event_id, "ce-source": "/test", "ce-type": "test", "Host": parts.netloc}
+        headers |= {f"ce-{name}": value for name, value in attributes.items()}
+        url = f"http://127.0.0.1:{self.receiver_port}{parts.path or '/'}"
+        request = urllib.request.Request(url, b"{}", {**headers, "Content-Type": "application/json"}, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+
+    def close(self) -> None:
+        self._closing.set()
+        for process in (*self.operators, *self.plane.values()):
+            process.stop()
+        if self._mounter.ident is not None:
+            self._mounter.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _mounted(self, deployment: str, file: str) -> Path:
+        """The file for a path in a pod, from the ConfigMap that is mounted there."""
+        pod = self.deployment(deployment)["spec"]["template"]["spec"]
+        folder, _, key = file.rpartition("/")
+        mount = next(one for one in pod["containers"][0]["volumeMounts"] if one["mountPath"] == folder)
+        volume = next(one for one in pod["volumes"] if one["name"] == mount["name"])
+        name = volume["configMap"]["name"]
+        path = self.folder / f"{name}.{key}"
+        self._mounts[name] = path
+        self._refresh(name, path)
+        return path
+
+    def _mount(self) -> None:
+        while not self._closing.wait(0.3):
+            for name, path in list(self._mounts.items()):
+                try:
+                    self._refresh(name, path)
+                except (AssertionError, subprocess.SubprocessError):
+                    # As a kubelet does: a ConfigMap that is gone leaves the files as they are.
+                    pass
+
+    def _refresh(self, name: str, path: Path) -> None:
+        data = self.cluster.get(f"configmap/{name}", NAMESPACE).get("binaryData", {})
+        text = base64.b64decode(data.get("data", ""))
+        if not path.exists() or path.read_bytes() != text:
+            new = path.with_suffix(".new")
+            new.write_bytes(text)
+            os.replace(new, path)

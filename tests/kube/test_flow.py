@@ -1,0 +1,164 @@
+"""A cluster as its users see it: objects by kubectl, events over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from headrace.core.events.model import Event
+from headrace.http.sink import Answer, EventSink
+from headrace.kafka.admin import Admin
+from headrace.kafka.settings import KafkaSettings
+from tests.kube.installation import NAMESPACE, Installation
+from tests.support.waiting import eventually
+
+BROKER = "eventing.knative.dev/v1"
+MESSAGING = "messaging.knative.dev/v1"
+
+
+@pytest.fixture
+def sink() -> Iterator[tuple[str, list[Event]]]:
+    """A subscriber's address and what it was sent."""
+    got: list[Event] = []
+
+    def take(path: str, event: Event) -> Answer:
+        got.append(event)
+        return Answer(202)
+
+    server = EventSink(take)
+    server.start()
+    yield server.url, got
+    server.close()
+
+
+def broker(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": BROKER,
+        "kind": "Broker",
+        "metadata": {"name": name, "namespace": "default", "annotations": {"eventing.knative.dev/broker.class": "Kafka"}},
+    }
+
+
+def trigger(name: str, of: str, uri: str, **filters: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {"broker": of, "subscriber": {"uri": uri}}
+    if filters:
+        spec["filter"] = {"attributes": filters}
+    return {"apiVersion": BROKER, "kind": "Trigger", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def groups(kafka: KafkaSettings) -> set[str]:
+    """The consumer groups of a Kafka."""
+    listing = AdminClient(kafka.client()).list_consumer_groups().result()
+    return {group.group_id for group in listing.valid}
+
+
+def sent_ids(got: list[Event]) -> list[str]:
+    return [event.attributes["id"] for event in got]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.spec("CP-B1", "CP-B2", "CP-B3", "CP-B4", "CP-T1", "CP-T2", "CP-X2", "CP-X3", "CP-D4", "ES-1", "ES-3")
+def test_an_event_sent_to_a_broker_reaches_its_trigger_and_all_goes_again(
+    system: Installation, admin: Admin, kafka: KafkaSettings, sink: tuple[str, list[Event]]
+) -> None:
+    cluster, (url, got) = system.cluster, sink
+    cluster.apply(trigger("early", "orders", url, type="test"))
+    eventually(lambda: system.ready("trigger/early", "default", "False"), 60, "a trigger without broker is not Ready")
+    assert system.condition("trigger/early", "default")["reason"] == "BrokerDoesNotExist"
+    cluster.apply(broker("orders"))
+    eventually(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 60)
+    system.run_pod("kafka-broker-dispatcher")
+    system.wait_ready("broker/orders", "default")
+    system.wait_ready("trigger/early", "default", 180)
+    seen = cluster.get("broker/orders", "default")
+    address = seen["status"]["address"]["url"]
+    assert address == f"http://kafka-broker-ingress.{NAMESPACE}.svc.cluster.local/default/orders"
+    assert seen["status"]["observedGeneration"] == seen["metadata"]["generation"]
+    assert cluster.get("trigger/early", "default")["status"]["subscriberUri"] == url
+    assert system.send(address, "1") == 202
+    assert system.send(address, "2", type="other") == 202
+    assert system.send(address, "3") == 202
+    eventually(lambda: sent_ids(got) == ["1", "3"], 60)
+
+    cluster.kubectl("delete", "trigger/early", "broker/orders", "--timeout=120s")
+    assert admin.describe("knative-broker-default-orders") is None
+    assert "knative-trigger-default-early" not in groups(kafka)
+    eventually(lambda: not cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 30)
+    system.plane.pop("kafka-broker-dispatcher").stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.spec("CP-C1", "CP-S1", "CP-S2", "CP-S3", "CP-S5", "CP-S7", "CP-X6", "CP-D5")
+def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
+    system: Installation, admin: Admin, sink: tuple[str, list[Event]]
+) -> None:
+    cluster, (url, got) = system.cluster, sink
+    cluster.apply(
+        {
+            "apiVersion": MESSAGING,
+            "kind": "Subscription",
+            "metadata": {"name": "reader", "namespace": "default"},
+            "spec": {
+                "channel": {"apiVersion": MESSAGING, "kind": "Channel", "name": "news"},
+                "subscriber": {"uri": url},
+            },
+        },
+        {"apiVersion": MESSAGING, "kind": "Channel", "metadata": {"name": "news", "namespace": "default"}},
+    )
+    eventually(lambda: cluster.exists("kafkachannel/news", "default"), 60)
+    dispatchers = ("get", "deployment", "-n", NAMESPACE, "-l", "headrace.dev/channel=news", "-o", "name")
+    eventually(lambda: cluster.kubectl(*dispatchers).stdout.strip() != "", 60)
+    name = cluster.kubectl(*dispatchers).stdout.strip().partition("/")[2]
+    assert system.deployment(name)["spec"]["strategy"]["type"] == "Recreate"
+    system.run_pod(name)
+    for what in ("kafkachannel/news", "channel/news", "subscription/reader"):
+        system.wait_ready(what, "default", 180)
+    service = cluster.get("service/news-kn-channel", "default")
+    assert service["spec"]["externalName"] == f"kafka-channel-ingress.{NAMESPACE}.svc.cluster.local"
+    address = cluster.get("channel/news", "default")["status"]["address"]["url"]
+    assert address == "http://news-kn-channel.default.svc.cluster.local"
+    assert cluster.get("kafkachannel/news", "default")["status"]["subscribers"][0]["ready"] == "True"
+    for number in range(5):
+        assert system.send(address, str(number)) == 202
+    eventually(lambda: sent_ids(got) == list("01234"), 60)
+
+    cluster.kubectl("delete", "subscription/reader", "channel/news", "--timeout=120s")
+    eventually(lambda: not cluster.exists("kafkachannel/news", "default"), 120)
+    assert admin.describe("knative-messaging-kafka.default.news") is None
+    eventually(lambda: not cluster.exists(f"deployment/{name}", NAMESPACE), 30)
+    eventually(lambda: not cluster.exists(f"configmap/{name}", NAMESPACE), 30)
+    eventually(lambda: not cluster.exists("service/news-kn-channel", "default"), 30)
+    system.plane.pop(name).stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_five_hundred_triggers_at_once(system: Installation) -> None:
+    cluster = system.cluster
+    cluster.apply(broker("many"))
+    eventually(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 60)
+    system.run_pod("kafka-broker-dispatcher")
+    system.wait_ready("broker/many", "default")
+    started = time.monotonic()
+    cluster.apply(*[trigger(f"many-{number}", "many", "http://127.0.0.1:9/") for number in range(500)])
+    applied = time.monotonic()
+    path = '{range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{" "}{end}'
+
+    def all_ready() -> bool:
+        states = cluster.kubectl("get", "triggers", "-n", "default", "-o", f"jsonpath={path}").stdout.split()
+        return states.count("True") == 500
+
+    eventually(all_ready, 300, "all triggers are Ready", interval=1.0)
+    print(
+        f"\n500 triggers: applied by kubectl in {applied - started:.1f} s, all Ready {time.monotonic() - applied:.1f} s later"
+    )
+    cluster.kubectl("delete", "triggers", "--all", "-n", "default", "--wait=false")
+    cluster.kubectl("delete", "broker/many", "--timeout=240s", "-n", "default")
+    eventually(lambda: not cluster.kubectl("get", "triggers", "-o", "name").stdout.strip(), 240)
+    system.plane.pop("kafka-broker-dispatcher").stop()

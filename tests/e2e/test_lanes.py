@@ -52,6 +52,42 @@ def test_top_shows_every_lane_in_one_reading(system: System, inbox: Inbox) -> No
     assert (refused.returncode, "expected trigger/NAME" in refused.stderr) == (2, True)
 
 
+def test_a_replay_delivers_the_past_once_more_and_leaves_the_position_alone(system: System, inbox: Inbox) -> None:
+    name = new_name("again")
+    system.apply(
+        broker(name),
+        trigger(name, name, inbox.url("again"), filter={"attributes": {"type": "wanted"}}),
+        trigger(f"{name}-other", name, inbox.url("other")),
+    )
+    producer = Producer(system.address(f"broker/{name}"))
+    for number in range(10):
+        assert producer.send(id=str(number), type="wanted" if number % 2 else "unwanted") == 202
+    eventually(lambda: len(inbox.ids("again")) == 5 and len(inbox.ids("other")) == 10, 60)
+    replayed = system.cli("replay", f"trigger/{name}", "--from", "earliest", timeout=240)
+    assert replayed.returncode == 0, replayed.stderr
+    assert replayed.stdout.startswith(f"trigger/{name} replayed from earliest to 0:")
+    assert inbox.counts("again") == {str(number): 2 for number in range(1, 10, 2)}
+    assert producer.send(id="new", type="wanted") == 202
+    producer.close()
+    eventually(lambda: "new" in inbox.ids("again"), 60)
+    assert inbox.counts("again")["new"] == 1
+    eventually(lambda: len(inbox.ids("other")) == 11, 60, "the other one got nothing twice")
+    assert "replay" not in system.cli("get", "triggers").stdout
+
+
+def test_a_replay_without_a_sensible_range_is_refused(system: System, inbox: Inbox) -> None:
+    name = new_name("norange")
+    system.apply(broker(name), trigger(name, name, inbox.url("x")))
+    for options, message in (
+        (("--from", "latest"), "nothing to replay"),
+        (("--from", "yesterday"), "expected latest, earliest, a time"),
+        (("--from", "earliest", "--to", "0:x"), "expected latest, earliest, a time"),
+        (("--from", "earliest", "--to", "earliest"), "expected a time"),
+    ):
+        refused = system.cli("replay", f"trigger/{name}", *options)
+        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+
+
 def test_dead_letters_are_listed_shown_and_sent_again(system: System, inbox: Inbox) -> None:
     name = new_name("letters")
     failing = [True]

@@ -19,6 +19,7 @@ from headrace.control import gates
 from headrace.control.conditions import TRUE, Conditions, Verdict, false, true, unknown
 from headrace.control.model import (
     Action,
+    AtOffsets,
     AtTime,
     DeleteGroup,
     DropPositions,
@@ -255,7 +256,7 @@ def _write(world: World, lane: Lane, topic_id: str, start: Start, missing: tuple
     return unknown(Reason.POSITIONS_NOT_WRITTEN, f"initial positions in {lane.topic.topic} are being written")
 
 
-def _first(offset: InitialOffset, created: str | None) -> Latest | Earliest | AtTime:
+def _first(offset: InitialOffset, created: str | None) -> Latest | Earliest | AtTime | AtOffsets:
     match offset.start:
         case From.EARLIEST:
             return Earliest()
@@ -263,6 +264,8 @@ def _first(offset: InitialOffset, created: str | None) -> Latest | Earliest | At
             return AtTime(offset.ms)
         case From.AGO:
             return AtTime(parse_time(created or "1970-01-01T00:00:00Z") - offset.ms)
+        case From.OFFSETS:
+            return AtOffsets(offset.offsets)
         case _:
             return Latest()
 
@@ -279,7 +282,8 @@ def peer_order(order: DeliveryOrder) -> DeliveryOrder:
 def egress_extras(options: LaneOptions, order: DeliveryOrder, hop_limit: int | None) -> Json:
     """The `headrace` object of an egress (see `core.contract.Egress`).
 
-    Besides what is named there: `hopLimit` (how often an event may come back as a reply).
+    Besides what is named there: `hopLimit` (how often an event may come back as a reply), `until` (partition -> offset of the first
+    event that is not delivered any more).
     """
     extras: Json = {"initialised": True}
     if order is DeliveryOrder.KEY:
@@ -292,6 +296,8 @@ def egress_extras(options: LaneOptions, order: DeliveryOrder, hop_limit: int | N
         extras["maxInFlight"] = options.max_in_flight
     if options.park_undeliverable:
         extras["onUndeliverable"] = "park"
+    if options.until:
+        extras["until"] = {str(partition): offset for partition, offset in options.until}
     limit = options.hop_limit or hop_limit
     if limit is not None:
         extras["hopLimit"] = limit

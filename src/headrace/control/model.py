@@ -154,13 +154,20 @@ class AtTime:
 
 
 @dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """Start at these offsets (partition, offset), within what is kept; at the end of partitions that are not named."""
+
+    offsets: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FromGroup:
     """Start where the consumer group stands; `otherwise` for partitions on which the group has no offset."""
 
-    otherwise: Latest | Earliest | AtTime
+    otherwise: Latest | Earliest | AtTime | AtOffsets
 
 
-Start = Latest | Earliest | AtTime | FromGroup
+Start = Latest | Earliest | AtTime | AtOffsets | FromGroup
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,8 @@ class Egress:
 
     At most one of `reply_url`, `reply_to_original_topic`, `discard_reply` is set. `dialected_filter` holds the raw JSON of each
     dialect (`core.filters` compiles it). `headrace`: `order` (`KEY`), `initialised` (true once the control plane wrote initial
-    positions), `paused`, `maxRate` (events/s), `maxInFlight`, `onUndeliverable` (`park`).
+    positions), `paused`, `maxRate` (events/s), `maxInFlight`, `onUndeliverable` (`park`),
+    `hopLimit` (replies may come back so often), `until` (partition -> first offset that is not delivered any more).
     """
 
     consumer_group: str = ""

@@ -139,7 +139,7 @@ def _starts(admin: Admin, action: model.WriteInitialPositions) -> dict[int, int]
     return _at(admin, topic, where)
 
 
-def _at(admin: Admin, topic: str, where: model.Latest | model.Earliest | model.AtTime) -> dict[int, int]:
+def _at(admin: Admin, topic: str, where: model.Latest | model.Earliest | model.AtTime | model.AtOffsets) -> dict[int, int]:
     match where:
         case model.Latest():
             return admin.end_offsets(topic)
@@ -147,4 +147,7 @@ def _at(admin: Admin, topic: str, where: model.Latest | model.Earliest | model.A
             return admin.begin_offsets(topic)
         case model.AtTime(at_ms):
             return admin.offsets_for_time(topic, at_ms)
+        case model.AtOffsets(offsets):
+            begins, ends, wanted = admin.begin_offsets(topic), admin.end_offsets(topic), dict(offsets)
+            return {p: min(max(wanted.get(p, end), begins[p]), end) for p, end in ends.items()}
     raise Terminal(f"unknown start {where!r}", subject=f"topic {topic}")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.control.model import AtTime, Earliest, FromGroup, Latest, Start, TopicFacts, TopicKey, WriteInitialPositions
+from headrace.control.model import (
+    AtOffsets,
+    AtTime,
+    Earliest,
+    FromGroup,
+    Latest,
+    Start,
+    TopicFacts,
+    TopicKey,
+    WriteInitialPositions,
+)
 from tests.unit.control.fakehome import HOME_KAFKA, START, FakeHome
 from tests.unit.control.manifests import BROKER, KAFKA_CHANNEL, SUBSCRIPTION, TRIGGER, B, K, S, T
 
@@ -24,6 +34,7 @@ def noted(manifest: str, name: str, annotations: str) -> str:
         ("headrace.dev/initial-offset: latest", Latest()),
         ("headrace.dev/initial-offset: earliest", Earliest()),
         ("headrace.dev/initial-offset: '1970-01-01T00:00:05Z'", AtTime(5_000)),
+        ("headrace.dev/initial-offset: '1:7,0:5'", AtOffsets(((0, 5), (1, 7)))),
         ("headrace.dev/initial-offset: PT1H", AtTime(CREATED_MS - 3_600_000)),
         ("headrace.dev/keep-position: 'true'", FromGroup(Latest())),
         ("headrace.dev/keep-position: 'true', headrace.dev/initial-offset: earliest", FromGroup(Earliest())),

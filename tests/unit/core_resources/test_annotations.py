@@ -25,6 +25,12 @@ from headrace.core.resources.annotations import (
         ("headrace.dev/initial-offset", "latest", LaneOptions()),
         ("headrace.dev/initial-offset", "earliest", LaneOptions(initial_offset=InitialOffset(From.EARLIEST))),
         ("headrace.dev/initial-offset", "1970-01-01T00:01:00Z", LaneOptions(initial_offset=InitialOffset(From.TIME, 60_000))),
+        (
+            "headrace.dev/initial-offset",
+            "1:7,0:5",
+            LaneOptions(initial_offset=InitialOffset(From.OFFSETS, offsets=((0, 5), (1, 7)))),
+        ),
+        ("headrace.dev/until", "0:5", LaneOptions(until=((0, 5),))),
         ("headrace.dev/initial-offset", "PT1M", LaneOptions(initial_offset=InitialOffset(From.AGO, 60_000))),
         ("headrace.dev/keep-position", "true", LaneOptions(keep_position=True)),
         ("headrace.dev/max-rate", "0.5", LaneOptions(max_rate=0.5)),
@@ -45,6 +51,10 @@ def test_an_annotation_of_a_trigger_has_this_meaning(name: str, text: str, optio
     [
         ("kafka.eventing.knative.dev/delivery.order", "ORDERED"),
         ("headrace.dev/initial-offset", "beginning"),
+        ("headrace.dev/initial-offset", "0:1,0:2"),
+        ("headrace.dev/until", "0"),
+        ("headrace.dev/until", "0:-1"),
+        ("headrace.dev/until", "latest"),
         ("headrace.dev/initial-offset", "Pnonsense"),
         ("headrace.dev/initial-offset", "2026-01-01"),
         ("headrace.dev/keep-position", "yes"),

@@ -332,3 +332,17 @@ def test_the_subscriptions_own_limit_is_shared_by_its_partitions() -> None:
     egress = Egress(uid="lane", destination="http://h/", headrace={"maxInFlight": 8})
     assert Lane(subscription_of(Resource(), egress), ring, LIMITS, partitions=4)._window == 2
     assert Lane(subscription_of(Resource(), egress), ring, LIMITS, partitions=100)._window == 1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_from_the_end_of_a_replay_on_nothing_is_wanted(order: DeliveryOrder) -> None:
+    ring = Ring(0, 1000, 1 << 30)
+    lane = make_lane(order, ring, until={"0": 2, "1": 0})
+    lane.start(Progress.initial(0))
+    offered = []
+    for offset in range(5):
+        one = record(offset, key=b"%d" % offset)
+        ring.append(one)
+        lane.offer(one)
+        offered.append(one.holders)
+    assert offered == [1, 1, 0, 0, 0]

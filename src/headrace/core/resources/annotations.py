@@ -33,8 +33,10 @@ MAX_RATE = OURS + "max-rate"
 MAX_IN_FLIGHT = OURS + "max-in-flight"
 ON_UNDELIVERABLE = OURS + "on-undeliverable"
 PAUSED = OURS + "paused"
+UNTIL = OURS + "until"
 HOP_LIMIT = OURS + "hop-limit"
 
+_OFFSETS = re.compile(r"[0-9]{1,9}:[0-9]{1,18}(,[0-9]{1,9}:[0-9]{1,18})*", re.ASCII)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _ORDERS = {"ordered": DeliveryOrder.ORDERED, "unordered": DeliveryOrder.UNORDERED, "key": DeliveryOrder.KEY}
 
@@ -46,14 +48,19 @@ class From(StrEnum):
     EARLIEST = "earliest"
     TIME = "time"
     AGO = "ago"
+    OFFSETS = "offsets"
 
 
 @dataclass(frozen=True, slots=True)
 class InitialOffset:
-    """`headrace.dev/initial-offset`. `ms`: of `TIME`, Unix time; of `AGO`, how long before the object was made. Milliseconds."""
+    """`headrace.dev/initial-offset`.
+
+    `ms`: of `TIME`, Unix time; of `AGO`, how long before the object was made. Milliseconds. `offsets`: of `OFFSETS`, (partition, offset).
+    """
 
     start: From = From.LATEST
     ms: int = 0
+    offsets: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class LaneOptions:
     max_in_flight: int | None = None
     park_undeliverable: bool = False
     paused: bool = False
+    until: tuple[tuple[int, int], ...] = ()
     hop_limit: int | None = None
 
 
@@ -78,15 +86,28 @@ def parse_order(text: str) -> DeliveryOrder:
 
 
 def parse_initial_offset(text: str) -> InitialOffset:
-    """The value of `headrace.dev/initial-offset`: latest, earliest, an RFC 3339 time, or an ISO 8601 duration back."""
+    """The value of `headrace.dev/initial-offset`: latest, earliest, an RFC 3339 time, an ISO 8601 duration back, or offsets."""
     if text in (From.LATEST, From.EARLIEST):
         return InitialOffset(From(text))
     if text.startswith("P"):
         return InitialOffset(From.AGO, parse_duration(text))
+    if _OFFSETS.fullmatch(text):
+        return InitialOffset(From.OFFSETS, offsets=parse_offsets(text))
     try:
         return InitialOffset(From.TIME, parse_time(text))
     except ValueError as error:
-        raise ValueError(f"expected latest, earliest, a time or a duration back ({error})") from None
+        raise ValueError(f"expected latest, earliest, a time, a duration back or offsets ({error})") from None
+
+
+def parse_offsets(text: str) -> tuple[tuple[int, int], ...]:
+    """Offsets per partition, `0:120,1:98`: sorted (partition, offset)."""
+    if not _OFFSETS.fullmatch(text):
+        raise ValueError("expected PARTITION:OFFSET, with commas between them, such as 0:120,1:98")
+    pairs = [pair.partition(":") for pair in text.split(",")]
+    offsets = {int(partition): int(offset) for partition, _, offset in pairs}
+    if len(offsets) < len(pairs):
+        raise ValueError("expected each partition once")
+    return tuple(sorted(offsets.items()))
 
 
 def parse_bool(text: str) -> bool:
@@ -153,6 +174,7 @@ RULES: Mapping[str, tuple[frozenset[str], Callable[[str], object]]] = {
     MAX_IN_FLIGHT: (_LANES, parse_count),
     ON_UNDELIVERABLE: (_LANES, parse_undeliverable),
     PAUSED: (_LANES, parse_bool),
+    UNTIL: (_LANES, parse_offsets),
     HOP_LIMIT: (frozenset({"Broker", "Trigger"}), parse_count),
 }
 """Annotation -> kinds that it belongs on, and how its value is read (a `ValueError` says what was expected)."""
@@ -190,6 +212,7 @@ def lane_options(annotations: Mapping[str, str]) -> LaneOptions:
         max_in_flight=parse_count(annotations[MAX_IN_FLIGHT]) if MAX_IN_FLIGHT in annotations else None,
         park_undeliverable=parse_undeliverable(annotations.get(ON_UNDELIVERABLE, "drop")),
         paused=parse_bool(annotations.get(PAUSED, "false")),
+        until=parse_offsets(annotations[UNTIL]) if UNTIL in annotations else (),
         hop_limit=hop_limit(annotations),
     )
 

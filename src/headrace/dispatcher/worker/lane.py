@@ -154,6 +154,9 @@ class Lane:
         """An event of the ring that the filter takes; the lane holds it unless it has done with it."""
         if record.offset < self.begin or self.state is not LaneState.LIVE:
             return
+        until = self.subscription.until
+        if until and record.offset >= until.get(record.partition, record.offset + 1):
+            return
         before = self._before
         if before is not None and before.is_done(record.offset):
             return

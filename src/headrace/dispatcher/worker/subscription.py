@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import urlsplit
@@ -41,7 +41,7 @@ class Subscription:
 
     `keep_undeliverable`: what would be dropped goes to a topic. `hop_limit`: how often an event may come back as a reply; 0: no limit.
     `max_rate` (events/s; 0: none) and `max_in_flight` (0: the worker's own bound) are for the whole subscription, not for a partition.
-    `egress` is what it was made from.
+    `until`: partition -> the first offset that is not wanted any more. `egress` is what it was made from.
     """
 
     uid: str
@@ -62,6 +62,7 @@ class Subscription:
     max_in_flight: int
     keep_undeliverable: bool
     hop_limit: int
+    until: Mapping[int, int]
 
 
 def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[str] = ()) -> Subscription:
@@ -94,6 +95,7 @@ def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[
         max_in_flight=int(_number(egress, "maxInFlight")),
         keep_undeliverable=egress.headrace.get("onUndeliverable") == "park",
         hop_limit=int(_number(egress, "hopLimit")),
+        until=_until(egress),
     )
 
 
@@ -117,6 +119,14 @@ def _order(egress: Egress) -> DeliveryOrder:
         return egress.order
     except ValueError as error:
         raise Terminal(str(error), subject="headrace.order") from None
+
+
+def _until(egress: Egress) -> dict[int, int]:
+    value = egress.headrace.get("until", {})
+    try:
+        return {int(partition): int(offset) for partition, offset in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise Terminal(f"expected offsets by partition, got {value!r}", subject="headrace.until") from None
 
 
 def _number(egress: Egress, field: str) -> float:

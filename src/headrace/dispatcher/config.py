@@ -85,7 +85,7 @@ class Timing:
 
     batch: int = 3600
     silence: float = 5.0
-    patience: float = 60.0
+    patience: float = 120.0
     grace: float = 1.0
     abort: float = 2.0
     backoff_max: float = 30.0

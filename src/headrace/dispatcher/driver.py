@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from headrace.base.clock import Clock, Deadline, SystemClock
 from headrace.base.errors import HeadraceError, Retriable, Terminal
@@ -31,6 +32,7 @@ from headrace.http.ops import OpsServer
 from headrace.kafka.contracts import FileContract, TopicContract
 from headrace.spark.session import SparkRuntime
 from headrace.spark.settings import SparkSettings
+from headrace.spark.shipment import shipment
 
 log = get_logger(__name__)
 
@@ -167,6 +169,8 @@ class Driver:
             raise Retriable("the JVM is gone", subject="Spark", hint=f"Look into {services.spark.settings.log}")
         services.slots.resize(services.spark.slots())
         self._plans = self._select(self._contract.state.resources.values())
+        for topic in list(self._runners):
+            self._release(topic)
         for topic, plan in self._plans.items():
             runner = self._runners.get(topic)
             if runner is not None:
@@ -174,9 +178,16 @@ class Driver:
             elif plan.lanes and plan.settings is not None:
                 self._runners[topic] = TopicRunner(services, plan, plan.settings)
                 self._runners[topic].start()
-        for topic in self._runners.keys() - self._plans.keys():
-            self._runners[topic].update(TopicPlan(topic, None))
         self._mirror.keep(self._targets())
+
+    def _release(self, topic: str) -> None:
+        """End the runner of a topic that has no egress any more, or is to be reached in another way."""
+        runner, plan = self._runners[topic], self._plans.get(topic)
+        if plan is None or (plan.settings is not None and plan.settings != runner.settings):
+            runner.close()
+        if runner.closing and runner.ended:
+            del self._runners[topic]
+            self._metrics.forget(topic)
 
     def _select(self, resources: Iterable[Resource]) -> dict[str, TopicPlan]:
         config = self._config
@@ -222,7 +233,8 @@ class Driver:
         )
 
     def _topic_reports(self) -> dict[str, TopicReport]:
-        return {topic: runner.report for topic, runner in list(self._runners.items())}
+        reports = {topic: _unserved(plan) for topic, plan in self._plans.items()}
+        return reports | {topic: runner.report for topic, runner in list(self._runners.items())}
 
     def _labels(self) -> dict[str, LaneLabels]:
         return {
@@ -254,8 +266,14 @@ class Driver:
         return [str(self._failure)] if self._failure is not None else []
 
 
+def _unserved(plan: TopicPlan) -> TopicReport:
+    """What is said of a topic without a runner: all its egresses are refused."""
+    reason = next(iter(plan.closed.values()), "")
+    return TopicReport(state="STOPPED", problem="EgressClosed" if reason else "", message=reason)
+
+
 def _spark_settings(config: DispatcherConfig) -> SparkSettings:
-    return SparkSettings(
+    settings = SparkSettings(
         java_home=config.java_home,
         connector=config.connector,
         work=config.work,
@@ -263,8 +281,12 @@ def _spark_settings(config: DispatcherConfig) -> SparkSettings:
         daemon=DAEMON,
         master=config.master,
         memory=config.memory,
+        python=config.python,
         conf=config.spark_conf,
     )
+    if settings.local_slots is not None:
+        return settings
+    return replace(settings, archive=shipment(DAEMON, "headrace", config.work.parent / "executors"))
 
 
 def build(config: DispatcherConfig, clock: Clock | None = None) -> Driver:

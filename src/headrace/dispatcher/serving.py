@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from headrace.base.clock import Deadline
-from headrace.base.errors import HeadraceError
 from headrace.base.log import get_logger
 from headrace.core.heartbeat import WorkerReport
 from headrace.dispatcher.catchup import CatchUp
@@ -140,10 +139,7 @@ class Bulk:
         now = self._context.services.clock.monotonic()
         if now >= self._next or (over and not self._interval):
             self._next = now + (self._interval or _LOOK_SECONDS)
-            try:
-                self._plan(serving(lanes))
-            except HeadraceError as error:
-                log.warning("Bulk gear can't go on at the moment", topic=self._context.topic, error=str(error))
+            self._plan(serving(lanes))
         return None
 
     def _plan(self, lanes: Mapping[str, Lane]) -> None:

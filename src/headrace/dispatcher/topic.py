@@ -24,12 +24,14 @@ from headrace.dispatcher.selection import TopicPlan
 from headrace.dispatcher.services import Services
 from headrace.dispatcher.serving import Bulk, RealTime, Server
 from headrace.kafka.settings import KafkaSettings
+from headrace.kafka.table import Fenced
 
 log = get_logger(__name__)
 
 _TICK = 0.1
 _HEALTHY_SECONDS = 60.0
 _GEAR_SECONDS = 2.0
+_HOPELESS_SECONDS = 15.0
 
 
 class TopicRunner:
@@ -56,6 +58,7 @@ class TopicRunner:
         self._report = TopicReport(state="STOPPED")
         self._conditions: dict[str, dict[str, str]] = {}
         self._failures = 0
+        self._told = ""
         self._next_look = 0.0
         self._next_gear = 0.0
         self._thread = threading.Thread(target=self._run, name=f"topic {plan.topic}", daemon=True)
@@ -111,6 +114,16 @@ class TopicRunner:
         self._closing = True
         self._bell.set()
 
+    @property
+    def closing(self) -> bool:
+        """Whether it was told to end."""
+        return self._closing
+
+    @property
+    def ended(self) -> bool:
+        """Whether its thread has ended."""
+        return not self._thread.is_alive()
+
     def join(self, deadline: Deadline) -> bool:
         """Wait for the end; False at the deadline."""
         self._thread.join(deadline.remaining())
@@ -139,15 +152,19 @@ class TopicRunner:
         self._say("STARTING", self._report.problem, self._report.message)
         try:
             server = self._begin()
-        except Retriable as error:
-            self._troubled(type(error).__name__, error)
+        except Fenced:
+            raise
+        except HeadraceError as error:
             self._server = None
-            self._pause(error.after)
+            self._troubled(type(error).__name__, error)
+            self._pause(error.after if isinstance(error, Retriable) else _HOPELESS_SECONDS)
             return
         began = self._now()
         ending = self._watch(server)
-        self._say("DRAINING" if ending.planned else "FAILED", problem=ending.reason, message=ending.message)
-        if not ending.planned:
+        if ending.planned:
+            self._say("DRAINING", message=ending.reason)
+        else:
+            self._say("FAILED", problem=ending.reason, message=ending.message)
             log.warning("Run failed", topic=self._topic, run=server.run, reason=ending.reason, message=ending.message)
         server.finish(ending)
         self._server = None
@@ -175,12 +192,26 @@ class TopicRunner:
         """Wait until the run has to end."""
         while True:
             self._runs.check(self._services.runs_in_force())
-            ending = self._planned(server) or server.tick(self._plan.lanes)
+            ending = self._planned(server) or self._tick(server)
             if ending is not None:
                 return ending
             if server.state != self._report.state or server.run != self._report.run:
                 self._say(server.state)
             self._pause(_TICK)
+
+    def _tick(self, server: Server) -> Ending | None:
+        """Let the server move on. A Kafka that is away, or refuses, does not end a run: what runs goes on, and is tried again."""
+        try:
+            ending = server.tick(self._plan.lanes)
+        except Fenced:
+            raise
+        except HeadraceError as error:
+            if str(error) != self._told:
+                log.warning("Something has to wait", topic=self._topic, error=str(error))
+            self._told = str(error)
+            return None
+        self._told = ""
+        return ending
 
     def _planned(self, server: Server) -> Ending | None:
         if self._closing:

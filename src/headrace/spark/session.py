@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from headrace.base.errors import Terminal
 from headrace.base.log import get_logger
+from headrace.spark import shipment
 from headrace.spark.settings import SparkSettings
 
 log = get_logger(__name__)
@@ -142,13 +143,11 @@ class SparkRuntime:
 
 
 def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
-    jars = ":".join(str(jar) for jar in settings.connector)
     conf = {
         "spark.master": settings.master,
         "spark.app.name": "headrace",
         "spark.driver.memory": settings.memory,
         "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile=file:{log4j}",
-        "spark.driver.extraClassPath": jars,
         "spark.local.dir": str(settings.work / "local"),
         "spark.sql.warehouse.dir": str(settings.work / "warehouse"),
         "spark.ui.enabled": "false",
@@ -165,9 +164,25 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
         ARROW_ROWS: "1",
         PYTHON_BUFFER: "16",
     }
+    return conf | _place(settings) | dict(settings.conf)
+
+
+def _place(settings: SparkSettings) -> dict[str, str]:
+    """What depends on where the executors are. On a cluster they are sent the jars and the Python code, the latter as a folder."""
+    jars = [str(jar) for jar in settings.connector]
     if settings.local_slots is not None:
-        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return conf | dict(settings.conf)
+        return {
+            "spark.driver.extraClassPath": ":".join(jars),
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
+    conf = {"spark.jars": ",".join(jars), "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
+    if settings.archive is not None:
+        conf |= {
+            "spark.archives": f"{settings.archive}#{shipment.FOLDER}",
+            "spark.executorEnv.PYTHONPATH": f"./{shipment.FOLDER}",
+        }
+    return conf
 
 
 @contextmanager

@@ -17,9 +17,10 @@ class SparkSettings:
     """Where Spark runs and with what.
 
     `java_home`: folder whose `bin/java` starts it. `connector`: jars of the Kafka source with what Spark itself lacks. `work`:
-    folder of this process alone: checkpoints (thrown away), spilled data, log settings. `log`: file that gets what the JVM and the
-    Python workers print. `memory`: heap of the JVM. `daemon`: Python module that forks the workers. `python`: the interpreter of the
-    workers. `conf`: more settings, which win over ours.
+    folder of this process alone: checkpoints (thrown away), spilled data, log settings. `log`: file that gets what the JVM and
+    the Python workers print. `memory`: heap of the JVM. `daemon`: Python module that forks the workers. `python`: the
+    interpreter of the workers, on a cluster that of its hosts. `archive`: what executors on other hosts need of Python
+    (`spark.shipment`). `conf`: more settings, which win over ours.
     """
 
     java_home: Path
@@ -30,6 +31,7 @@ class SparkSettings:
     master: str = "local[256]"
     memory: str = "512m"
     python: str = sys.executable
+    archive: Path | None = None
     conf: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:

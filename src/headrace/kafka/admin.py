@@ -7,12 +7,12 @@ it did not do what was asked. Instances may be shared by threads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
@@ -20,15 +20,12 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from headrace.base.clock import Deadline
 from headrace.base.errors import Retriable, Terminal
 from headrace.kafka.failures import kafka_error
+from headrace.kafka.groups import GroupClient, Refusal
 from headrace.kafka.settings import KafkaSettings
 
-T = TypeVar("T")
+__all__ = ["Admin", "ClusterInfo", "PartitionFacts", "Refusal", "TopicFacts"]
 
-_COORDINATOR_COMES = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +58,12 @@ class ClusterInfo:
     brokers: Mapping[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why Kafka did not take the offset of one partition: its error name (`UNKNOWN_MEMBER_ID`: the group has members) and text."""
-
-    code: str
-    text: str
-
-    @property
-    def passing(self) -> bool:
-        """The group's coordinator is on its way: asking again soon may help."""
-        return self.code in ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
-
-    @property
-    def has_members(self) -> bool:
-        """Somebody consumes with this group, so that only they may commit."""
-        return self.code == "UNKNOWN_MEMBER_ID"
-
-
 class Admin:
     """The administrative side of one Kafka."""
 
     def __init__(self, settings: KafkaSettings, timeout: float = 10.0) -> None:
-        self._settings = settings
         self._timeout = timeout
+        self._groups = GroupClient(settings, timeout)
         self._where = f"Kafka at {settings.bootstrap_servers}"
         self._client = AdminClient(settings.client(log_level=2))
 
@@ -163,18 +142,9 @@ class Admin:
     # Groups
 
     def group_offsets(self, group: str, topic: str) -> dict[int, int]:
-        """Partition -> committed offset; partitions without one are absent, as are all if the group or the topic does not exist."""
-        facts = self.describe(topic)
-        wanted = [TopicPartition(topic, partition) for partition in range(facts.partitions if facts else 0)]
-        if not wanted:
-            return {}
-        # Not the admin client's call: librdkafka's crashes the process when the group's coordinator has moved.
-        consumer = Consumer(self._settings.client(group_id=group, enable_auto_commit=False, log_level=2))
-        try:
-            committed = self._patiently(lambda: consumer.committed(wanted, timeout=self._timeout), f"group {group}")
-        finally:
-            consumer.close()
-        return {entry.partition: entry.offset for entry in committed if entry.offset >= 0}
+        """Partition -> committed offset; partitions without one are absent, as are all if the group does not exist."""
+        committed = self._groups.offsets(group)
+        return {partition: offset for (name, partition), offset in committed.items() if name == topic}
 
     def commit_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> dict[int, Refusal]:
         """Set the offsets of a group that has no members. Returns what Kafka refused, by partition: empty means all is set."""
@@ -182,58 +152,21 @@ class Admin:
         return {partition: refusal for (_, partition), refusal in refused.items()}
 
     def commit_many(self, commits: Mapping[str, Mapping[tuple[str, int], int]]) -> dict[str, dict[tuple[str, int], Refusal]]:
-        """`commit_group_offsets` for many groups at once, the requests overlapping: group -> (topic, partition) -> offset.
+        """`commit_group_offsets` for many groups: group -> (topic, partition) -> offset.
 
-        A group that fails as a whole appears with a refusal for each of its partitions; nothing is raised for it. Groups whose
-        coordinator is on its way are asked again until the timeout.
+        A group that can't be reached appears with a refusal for each of its partitions; nothing is raised for it.
         """
-        deadline = Deadline(self._timeout)
-        refused = self._commit_once(commits)
-        while not deadline.expired:
-            again = {group: commits[group] for group, found in refused.items() if any(one.passing for one in found.values())}
-            if not again:
-                break
-            time.sleep(0.1)
-            refused |= self._commit_once(again)
-        return refused
+        return self._groups.commit_many(commits)
 
     def delete_group(self, group: str) -> None:
-        """Delete a group with its offsets; one that does not exist is as good as deleted. One with members is an error."""
-
-        def delete() -> None:
-            self._client.delete_consumer_groups([group], request_timeout=self._timeout)[group].result()
-
-        try:
-            self._patiently(delete, f"group {group}")
-        except Terminal as error:
-            if _code(error.__cause__) != KafkaError.GROUP_ID_NOT_FOUND:
-                raise
+        """Delete a group with its offsets; one that does not exist is as good as deleted. One with members is `Terminal`."""
+        self._groups.delete(group)
 
     def cluster_info(self) -> ClusterInfo:
         """Id and brokers; also the quickest way to see whether Kafka answers."""
         found = self._result(self._client.describe_cluster(request_timeout=self._timeout), self._where)
         brokers = {node.id: f"{node.host}:{node.port}" for node in found.nodes}
         return ClusterInfo(found.cluster_id or "", -1 if found.controller is None else found.controller.id, brokers)
-
-    def _commit_once(self, commits: Mapping[str, Mapping[tuple[str, int], int]]) -> dict[str, dict[tuple[str, int], Refusal]]:
-        pending: dict[str, Future[Any]] = {}
-        for group, offsets in commits.items():
-            wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-            if wanted:
-                request = [ConsumerGroupTopicPartitions(group, wanted)]
-                pending |= self._client.alter_consumer_group_offsets(request, request_timeout=self._timeout)
-        return {group: _refusals(pending.get(group), commits[group]) for group in commits}
-
-    def _patiently(self, call: Callable[[], T], subject: str) -> T:
-        """Call again while a group's coordinator is on its way (its topic is being made, read, or moved), until the timeout."""
-        deadline = Deadline(self._timeout)
-        while True:
-            try:
-                return call()
-            except KafkaException as error:
-                if deadline.expired or _code(error) not in _COORDINATOR_COMES:
-                    raise kafka_error(error, subject) from error
-                time.sleep(0.1)
 
     def _led(self, topic: str, partitions: int) -> TopicFacts:
         """The topic, once at least `partitions` of its partitions are visible and each has a leader."""
@@ -263,21 +196,6 @@ class Admin:
 
     def _topic(self, topic: str) -> str:
         return f"topic {topic}"
-
-
-def _refusals(future: Future[Any] | None, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], Refusal]:
-    if future is None:
-        return {}
-    try:
-        done = future.result().topic_partitions
-    except KafkaException as error:
-        refusal = _refusal(error.args[0])
-        return dict.fromkeys(wanted, refusal)
-    return {(entry.topic, entry.partition): _refusal(entry.error) for entry in done if entry.error is not None}
-
-
-def _refusal(error: KafkaError) -> Refusal:
-    return Refusal(error.name(), error.str() or error.name())
 
 
 def _code(error: BaseException | None) -> int | None:

@@ -1,8 +1,8 @@
 """The questions that librdkafka can't ask a broker: how big partitions are, who coordinates a transactional id, and all that a group has
-committed (its admin call for that can crash the process when the coordinator has moved).
+committed, set and deleted (its admin calls for these can crash the process when the coordinator moves or goes away).
 
-Kafka's own protocol in old versions that Kafka 4 still speaks (`FindCoordinator` 1, `DescribeLogDirs` 1, `OffsetFetch` 2), over plain
-connections or TLS, with every login that `Auth` knows. A connection serves one caller.
+Kafka's own protocol in old versions that Kafka 4 still speaks (`FindCoordinator` 1, `DescribeLogDirs` 1, `OffsetFetch` 2, `OffsetCommit` 2,
+`DeleteGroups` 1), over plain connections or TLS, with every login that `Auth` knows. A connection serves one caller.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from headrace.kafka.settings import KafkaSettings
 from headrace.kafka.tokens import msk_token
 
 _CLIENT = "headrace"
-_OFFSET_FETCH, _FIND_COORDINATOR, _HANDSHAKE, _DESCRIBE_LOG_DIRS, _AUTHENTICATE = 9, 10, 17, 35, 36
+_OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR, _HANDSHAKE = 8, 9, 10, 17
+_DESCRIBE_LOG_DIRS, _AUTHENTICATE, _DELETE_GROUPS = 35, 36, 42
 _LARGEST = 64 << 20
 _ERRORS = {
     14: "the coordinator is loading",
@@ -86,6 +87,37 @@ class Connection:
                     offsets[topic, partition] = offset
         self._check(answer.int16(), None)
         return offsets
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Set offsets of a group without members, (topic, partition) -> offset; returns Kafka's error code (0: set) of each.
+
+        This broker must be the group's coordinator.
+        """
+        by_topic: dict[str, list[tuple[int, int]]] = {}
+        for (topic, partition), offset in offsets.items():
+            by_topic.setdefault(topic, []).append((partition, offset))
+        body = _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">qi", -1, len(by_topic))
+        for topic, partitions in by_topic.items():
+            body += _string(topic) + struct.pack(">i", len(partitions))
+            body += b"".join(struct.pack(">iq", partition, offset) + _string("") for partition, offset in partitions)
+        answer = self._ask(_OFFSET_COMMIT, 2, body)
+        codes: dict[tuple[str, int], int] = {}
+        for _ in range(answer.int32()):
+            topic = answer.string() or ""
+            for _ in range(answer.int32()):
+                partition = answer.int32()
+                codes[topic, partition] = answer.int16()
+        return codes
+
+    def delete_group(self, group: str) -> int:
+        """Delete a group; returns Kafka's error code (0: deleted). This broker must be its coordinator."""
+        answer = self._ask(_DELETE_GROUPS, 1, struct.pack(">i", 1) + _string(group))
+        answer.int32()
+        code = 0
+        for _ in range(answer.int32()):
+            answer.string()
+            code = answer.int16()
+        return code
 
     def partition_sizes(self, topics: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
         """Bytes that this broker's log folders hold of the given partitions; those that it has not are absent."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from headrace.dispatcher.spec import Limits
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
 from tests.support.frames import frame
@@ -386,6 +387,16 @@ def test_a_malformed_reply_is_a_failed_delivery(bench: Workbench, dead_letters: 
         assert len(server.requests) == 2
         assert dead_letters.requests[0].headers["ce-knativeerrorcode"] == "200"
         assert bench.records() == []
+
+
+def test_replies_that_arrive_together_are_taken_one_after_the_other_when_memory_is_short(bench: Workbench) -> None:
+    with subscriber(Answer(200, REPLY, b"x" * 900_000)) as server:
+        bench.subscribe(egress(server.url(), reply_to_original_topic=True))
+        worker = bench.start({"lane": 0}, limits=Limits(budget_bytes=4_000_000))
+        worker.events(12)
+        finished(bench, 12)
+        assert len(bench.records()) == 12
+        assert lane_report(bench).failed == 0
 
 
 @pytest.mark.spec("CP-R8")

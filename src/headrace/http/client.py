@@ -119,11 +119,13 @@ class Exchange:
 class _Handle:
     """A libcurl easy handle with what its callbacks fill. Options that rarely change are set only when they do."""
 
-    __slots__ = ("ca_file", "curl", "header_lines", "limits", "receiving", "seen", "timeout_ms", "url")
+    __slots__ = ("ca_file", "client", "curl", "header_lines", "kept", "limits", "receiving", "seen", "timeout_ms", "url")
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client) -> None:
+        self.client = client
         self.header_lines: list[bytes] = []
         self.receiving: Exchange | None = None
+        self.kept = 0
         self.limits = BodyLimits(0, 0)
         self.seen = 0
         self.url = ""
@@ -165,7 +167,8 @@ class _Handle:
         exchange.status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         exchange.header_lines = self.header_lines[:]
         self.header_lines.clear()
-        self.seen = 0
+        self.client.held -= self.kept
+        self.seen = self.kept = 0
         self.receiving = None
         exchange.handle = None
         return exchange
@@ -179,7 +182,10 @@ class _Handle:
             self.limits = exchange.limits(_status_of(self.header_lines), self.header_lines)
         room = self.limits.keep - self.seen
         if room > 0:
-            exchange.kept.append(chunk if len(chunk) <= room else chunk[:room])
+            part = chunk if len(chunk) <= room else chunk[:room]
+            exchange.kept.append(part)
+            self.kept += len(part)
+            self.client.held += len(part)
         self.seen += len(chunk)
         if self.seen > self.limits.keep:
             exchange.cut = True
@@ -189,7 +195,10 @@ class _Handle:
 
 
 class Client:
-    """All transfers of one thread. `connections` bounds the connections kept open."""
+    """All transfers of one thread. `connections` bounds the connections kept open.
+
+    `active`: transfers under way. `held`: bytes of their responses kept so far.
+    """
 
     def __init__(self, connections: int = 512) -> None:
         self._multi = pycurl.CurlMulti()
@@ -199,10 +208,11 @@ class Client:
         self._sleeping = False
         self._ended: list[Exchange] = []
         self.active = 0
+        self.held = 0
 
     def start(self, exchange: Exchange) -> None:
         """Begin a request. One that can't even begin (a malformed URL, say) comes back from `poll` as failed."""
-        handle = self._free.pop() if self._free else _Handle()
+        handle = self._free.pop() if self._free else _Handle(self)
         try:
             handle.prepare(exchange)
             self._multi.add_handle(handle.curl)

@@ -45,6 +45,8 @@ KEPT_FOR = "headracelane"
 
 _GATEWAY_FAILED = frozenset({502, 503, 504})
 _KEEP_PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
+_NO_ROOM = BodyLimits(keep=0, read=0)
+_NO_ROOM_PAUSE = 0.2
 _NO_REPLY = BodyLimits(keep=ERROR_DATA_BYTES, read=64 * 1024)
 
 
@@ -64,6 +66,7 @@ class Outside:
     ended: Callable[[Delivery, Ending], None]
     waits: Callable[[Delivery, float], None]
     response_bytes: int
+    replies_bytes: int
     hop_limit: int
 
 
@@ -168,7 +171,7 @@ class Courier:
         if delivery.stage is Stage.KEEP:
             self._kept(delivery, error)
             return
-        delivery.reply = None
+        self._hold(delivery, None)
         delivery.stage = Stage.SUBSCRIBER
         if not error:
             self._outside.ended(delivery, Ending.DELIVERED)
@@ -194,13 +197,17 @@ class Courier:
             or delivery.lane.subscription.reply_to is ReplyTo.NOBODY
             or not _has_event(exchange.header_lines)
         ):
-            delivery.reply = None
+            self._hold(delivery, None)
             self._outside.ended(delivery, Ending.DELIVERED)
         else:
             self._replied(delivery, exchange)
 
     def _replied(self, delivery: Delivery, exchange: Exchange) -> None:
         subscription = delivery.lane.subscription
+        if exchange.cut and not exchange.kept:
+            # No room for one more reply just now: nobody's fault, so it is no failed attempt.
+            self._outside.waits(delivery, _NO_ROOM_PAUSE)
+            return
         try:
             if exchange.cut:
                 raise InvalidEvent(f"it is larger than {self._reply_limits.keep} bytes")
@@ -215,13 +222,22 @@ class Courier:
         if reply is None:
             self._outside.ended(delivery, Ending.DELIVERED)
             return
-        delivery.reply = reply
+        self._hold(delivery, reply)
         if subscription.reply_to is ReplyTo.TOPIC:
             delivery.stage = Stage.REPLY_TOPIC
             self._outside.publish(reply, delivery)
         else:
             delivery.stage, delivery.tries = Stage.REPLY_URL, 0
             self.send(delivery)
+
+    def _hold(self, delivery: Delivery, reply: Event | None) -> None:
+        """Keep a reply (or let it go), within the worker's memory."""
+        ring = delivery.lane.ring
+        if delivery.reply is not None:
+            ring.pinned -= len(delivery.reply.data or b"")
+        if reply is not None:
+            ring.pinned += len(reply.data or b"")
+        delivery.reply = reply
 
     def _counted(self, delivery: Delivery, reply: Event, limit: int) -> Event | None:
         counted = next_hop(delivery.record.attributes, reply, limit)
@@ -269,7 +285,7 @@ class Courier:
 
     def _to_dead_letter(self, delivery: Delivery, failed: FailedDelivery) -> None:
         subscription = delivery.lane.subscription
-        delivery.reply = None
+        self._hold(delivery, None)
         delivery.attempts = max(delivery.attempts, subscription.policy.retry + 1)
         if subscription.dead_letter is None:
             self._drop(delivery, failed)
@@ -315,7 +331,7 @@ class Courier:
 
     def _limits_with_reply(self, status: int, header_lines: list[bytes]) -> BodyLimits:
         if status != 202 and judge(status) is Verdict.DELIVERED and _has_event(header_lines):
-            return self._reply_limits
+            return self._reply_limits if self._client.held < self._outside.replies_bytes else _NO_ROOM
         return _NO_REPLY
 
     @staticmethod

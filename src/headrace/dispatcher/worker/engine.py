@@ -108,6 +108,7 @@ class Engine:
             ended=self._ended,
             waits=self._waits,
             response_bytes=limits.response_bytes,
+            replies_bytes=limits.budget_bytes // 4,
             hop_limit=self._spec.hop_limit,
         )
 

@@ -161,3 +161,13 @@ resources = st.builds(
 @given(st.builds(Contract, generation=st.integers(0, 2**64 - 1), resources=st.lists(resources, max_size=3).map(tuple)))
 def test_writing_and_reading_are_inverse(contract: Contract) -> None:
     assert parse_contract(dump(contract)) == contract
+
+
+def test_an_egress_without_options_of_its_own_has_those_of_its_resource() -> None:
+    raw = {
+        "egressConfig": {"deadLetter": "http://dls", "retry": 5},
+        "egresses": [{"uid": "a"}, {"uid": "b", "egressConfig": {}}],
+    }
+    without, own = parse_resource(json.dumps(raw)).egresses
+    assert without.egress_config == EgressConfig(dead_letter="http://dls", retry=5)
+    assert own.egress_config == EgressConfig()

@@ -10,8 +10,8 @@ nothing. What the data plane does not support yet closes its ingress or egress t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -292,8 +292,18 @@ def _read(kind: type[M], raw: Any, path: str) -> M:
             unknown[name] = value
         elif value is not None:
             values[spec.name] = _read_field(kind, spec, value, f"{path}.{name}")
+    if kind is Resource and values.get("egress_config") is not None:
+        values["egresses"] = _inheriting(raw.get("egresses") or (), values.get("egresses", ()), values["egress_config"])
     build: Callable[..., M] = kind
     return build(**values, unknown=unknown)
+
+
+def _inheriting(raw: Sequence[Json], egresses: tuple[Egress, ...], config: EgressConfig) -> tuple[Egress, ...]:
+    """An egress that has no delivery options of its own has those of its resource, as the peer's data plane takes it."""
+    pairs = zip(raw, egresses, strict=True)
+    return tuple(
+        egress if one.get("egressConfig") is not None else replace(egress, egress_config=config) for one, egress in pairs
+    )
 
 
 def _read_field(kind: type, spec: Any, value: Any, path: str) -> Any:

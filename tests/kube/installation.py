@@ -70,7 +70,7 @@ class Process:
 
     def ready(self) -> bool:
         """Whether `/readyz` says so."""
-        assert self.popen.poll() is None, f"{self.popen.args} ended: {self.log[-3000:]}"
+        assert self.popen.poll() is None, f"{self.log_path.name} ended: {self.log[-3000:]}"
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}/readyz", timeout=2) as answer:
                 return bool(answer.status == 200)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from headrace.base.clock import Clock
@@ -18,6 +19,7 @@ from headrace.kube.places import EVENT, Places
 
 log = get_logger(__name__)
 _THREADS = 8
+_ATTEMPTS = 8
 
 
 class KubeObjects:
@@ -45,32 +47,37 @@ class KubeObjects:
 
     def add_finalizer(self, key: ObjectKey, uid: str, finalizer: str) -> None:
         """Add it, unless the object is another one by now, or going."""
-        obj = self._of_uid(key, uid)
-        finalizers = obj["metadata"].get("finalizers") or []
-        if finalizer not in finalizers and "deletionTimestamp" not in obj["metadata"]:
-            self._set_finalizers(key, obj, [*finalizers, finalizer])
+
+        def with_it(obj: Json) -> list[str]:
+            finalizers = list(obj["metadata"].get("finalizers") or [])
+            going = "deletionTimestamp" in obj["metadata"]
+            return finalizers if going or finalizer in finalizers else [*finalizers, finalizer]
+
+        if not self._change_finalizers(key, uid, with_it):
+            raise Retriable("is another object by now", subject=str(key))
 
     def remove_finalizer(self, key: ObjectKey, uid: str, finalizer: str) -> None:
         """Remove it; an object that was only waiting for that is gone."""
-        obj = self._api.find(self._path(key))
-        if obj is None or obj["metadata"]["uid"] != uid:
+
+        def without_it(obj: Json) -> list[str]:
+            return [other for other in obj["metadata"].get("finalizers") or [] if other != finalizer]
+
+        if not self._change_finalizers(key, uid, without_it):
             self._mirrors.forget(key)
-            return
-        left = [other for other in obj["metadata"].get("finalizers") or [] if other != finalizer]
-        self._set_finalizers(key, obj, left)
 
     def create_owned(self, manifest: Json) -> None:
         """Create an object of the control plane's own; that it is there already is fine."""
-        group = manifest["apiVersion"].rpartition("/")[0]
+        group, _, version = manifest["apiVersion"].rpartition("/")
         metadata = manifest["metadata"]
         key = ObjectKey(group, manifest["kind"], metadata["namespace"], metadata["name"])
+        place = replace(self._places.of(key), version=version)
         try:
-            made = self._api.create(self._places.of(key).collection(key.namespace), manifest)
+            self._api.create(place.collection(key.namespace), manifest)
         except Refused as error:
             if error.reason != "AlreadyExists":
                 raise
-            made = self._api.get(self._path(key))
-        self._mirrors.note(made)
+        # Read in the version that is mirrored, which may be another than that of the manifest.
+        self._mirrors.note(self._api.get(self._path(key)))
 
     def patch_owned(self, key: ObjectKey, uid: str, patch: Json) -> None:
         """Merge-patch an object, if it is still the one that was meant."""
@@ -115,24 +122,27 @@ class KubeObjects:
             else:
                 raise
 
-    def _set_finalizers(self, key: ObjectKey, obj: Json, finalizers: list[str]) -> None:
-        version = obj["metadata"]["resourceVersion"]
-        patch = [
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
-        ]
-        try:
-            self._mirrors.note(self._api.patch(self._path(key), patch, JSON_PATCH))
-        except Refused as error:
-            if error.code not in (409, 422):
-                raise
-            raise Retriable("was changed meanwhile", subject=str(key)) from None
-
-    def _of_uid(self, key: ObjectKey, uid: str) -> Json:
-        obj = self._api.find(self._path(key))
-        if obj is None or obj["metadata"]["uid"] != uid:
-            raise Retriable("is another object by now", subject=str(key))
-        return obj
+    def _change_finalizers(self, key: ObjectKey, uid: str, change: Callable[[Json], list[str]]) -> bool:
+        """Whether the object with this uid is there. Others change it as well: what they did meanwhile is looked at again."""
+        for _ in range(_ATTEMPTS):
+            obj = self._api.find(self._path(key))
+            if obj is None or obj["metadata"]["uid"] != uid:
+                return False
+            finalizers = change(obj)
+            if finalizers == (obj["metadata"].get("finalizers") or []):
+                return True
+            version = obj["metadata"]["resourceVersion"]
+            patch = [
+                {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+                {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+            ]
+            try:
+                self._mirrors.note(self._api.patch(self._path(key), patch, JSON_PATCH))
+                return True
+            except Refused as error:
+                if error.code not in (409, 422):
+                    raise
+        raise Retriable("is changed all the time", subject=str(key))
 
     def _path(self, key: ObjectKey) -> str:
         return self._places.of(key).path(key.namespace, key.name)

@@ -41,8 +41,8 @@ class PlaneSettings:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """`service`: name of the Service before the webhooks (in their certificate, with `names`); `configuration`: name of the two configurations that
-    get the authority's certificate. `days`: how long a certificate lasts; it is renewed after two thirds of that.
+    """`service`: name of the Service before the webhooks (in their certificate, with `names`); `configuration`: name of the two
+    configurations that get the authority's certificate. `days`: how long a certificate lasts; it is renewed after two thirds of that.
     """
 
     host: str = "0.0.0.0"

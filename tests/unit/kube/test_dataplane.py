@@ -1,0 +1,100 @@
+"""The data plane's objects, and when they count as they should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.kube.certificates import Certificate
+from headrace.kube.dataplane import Served, channel_service, dispatcher_for, wanted_objects
+from headrace.kube.labels import dispatcher_name
+from headrace.kube.settings import PlaneSettings
+from headrace.kube.upkeep import contains
+
+SETTINGS = PlaneSettings(image="headrace:1", bootstrap="k:9092", auth_secret="kafka")
+BROKERS = [Served("Broker", "n", "a", "1"), Served("Broker", "m", "b", "2")]
+CHANNEL = Served("KafkaChannel", "n", "orders", "3")
+
+
+def objects(*served: Served, settings: PlaneSettings = SETTINGS) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(o["kind"], o["metadata"]["name"]): o for o in wanted_objects(served, settings, "knative-eventing", [])}
+
+
+def container(deployment: dict[str, Any]) -> dict[str, Any]:
+    return dict(deployment["spec"]["template"]["spec"]["containers"][0])
+
+
+def test_one_receiver_for_all_behind_the_peers_services() -> None:
+    found = objects()
+    assert {name for kind, name in found if kind == "Service"} == {"kafka-broker-ingress", "kafka-channel-ingress"}
+    receiver = found["Deployment", "headrace-receiver"]
+    assert (
+        "--contract=file:/etc/headrace/contract/brokers/data,/etc/headrace/contract/channels/data"
+        in container(receiver)["args"]
+    )
+    assert found["PodDisruptionBudget", "headrace-receiver"]["spec"]["maxUnavailable"] == 1
+
+
+def test_one_dispatcher_for_brokers_and_one_for_each_channel() -> None:
+    found = objects(*BROKERS, CHANNEL)
+    own = dispatcher_name("KafkaChannel", "n", "orders")
+    assert {name for kind, name in found if kind == "Deployment"} == {"headrace-receiver", "kafka-broker-dispatcher", own}
+    assert "--only=Broker/*/*" in container(found["Deployment", "kafka-broker-dispatcher"])["args"]
+    assert "--only=KafkaChannel/n/orders" in container(found["Deployment", own])["args"]
+    assert found["Service", own]["spec"]["ports"][0]["port"] == 8081
+    assert found["Deployment", own]["metadata"]["labels"]["headrace.dev/channel"] == "orders"
+    for name in (own, "kafka-broker-dispatcher"):
+        assert found["Deployment", name]["spec"]["strategy"] == {"type": "Recreate"}
+        assert found["Deployment", name]["spec"]["replicas"] == 1
+
+
+def test_a_dispatcher_for_each_broker_by_setting() -> None:
+    settings = PlaneSettings(image="i", bootstrap="k:1", dispatcher_per_broker=True)
+    names = {dispatcher_for(one, settings) for one in BROKERS}
+    assert len(names) == 2
+    assert {name for kind, name in objects(*BROKERS, settings=settings) if kind == "Deployment"} >= names
+
+
+def test_an_autoscaler_may_set_the_receivers_number() -> None:
+    settings = PlaneSettings(image="i", bootstrap="k:1", receivers=0)
+    assert "replicas" not in objects(settings=settings)["Deployment", "headrace-receiver"]["spec"]
+
+
+def test_every_container_has_probes_bounds_and_no_privileges() -> None:
+    for (kind, _), obj in objects(*BROKERS, CHANNEL).items():
+        if kind == "Deployment":
+            one = container(obj)
+            assert one["readinessProbe"]["httpGet"]["path"] == "/readyz"
+            assert one["livenessProbe"]["httpGet"]["path"] == "/healthz"
+            assert one["resources"]["limits"]["memory"] == one["resources"]["requests"]["memory"]
+            assert one["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_long_names_stay_apart_and_legal() -> None:
+    names = {dispatcher_name("KafkaChannel", "n" * 60, "c" * 60 + end) for end in "ab"}
+    assert len(names) == 2
+    assert all(len(name) <= 63 for name in names)
+
+
+def test_a_channel_has_a_host_name_of_its_own() -> None:
+    service = channel_service("orders", "n", "u", "knative-eventing", "cluster.local")
+    assert service["metadata"]["name"] == "orders-kn-channel"
+    assert service["spec"]["externalName"] == "kafka-channel-ingress.knative-eventing.svc.cluster.local"
+
+
+def test_what_the_server_adds_is_no_difference_and_what_somebody_changed_is() -> None:
+    wanted = {"spec": {"replicas": 1, "ports": [{"name": "a", "port": 1}], "empty": {}}}
+    there = {"spec": {"replicas": 1, "ports": [{"name": "a", "port": 1, "protocol": "TCP"}], "more": True}}
+    assert contains(there, wanted)
+    assert not contains({**there, "spec": {**there["spec"], "replicas": 2}}, wanted)
+    assert not contains({"spec": {"replicas": 1, "ports": []}}, wanted)
+
+
+def test_a_certificate_is_renewed_after_two_thirds_of_its_life() -> None:
+    now, day = 1_800_000_000.0, 86_400.0
+    made = Certificate.make(("hook.ns.svc",), 90, now)
+    assert not made.due(("hook.ns.svc",), now + 59 * day)
+    assert made.due(("hook.ns.svc",), now + 61 * day)
+    assert made.due(("other.ns.svc",), now)
+    assert Certificate.from_secret(made.to_secret()) == made
+    assert Certificate.from_secret({"tls.crt": "bm90IG9uZQ=="}) is None
+    assert "PRIVATE" not in repr(made)

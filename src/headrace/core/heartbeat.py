@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from headrace.base.errors import Terminal
@@ -123,9 +123,21 @@ _NESTED: dict[tuple[type[Any], str], type[Any]] = {(WorkerReport, "lanes"): Lane
 R = TypeVar("R")
 
 
+def _default_of(spec: Any) -> Any:
+    if spec.default_factory is not MISSING:
+        return spec.default_factory()
+    return spec.default
+
+
+_DEFAULTS: dict[type[Any], list[tuple[str, Any]]] = {
+    kind: [(spec.name, _default_of(spec)) for spec in fields(kind)]
+    for kind in (ReceiverReport, LaneReport, WorkerReport, TopicReport, DriverReport)
+}
+
+
 def encode_report(report: Report) -> tuple[str, bytes]:
-    """Key and value of the record."""
-    return report.key, json.dumps(asdict(report), separators=(",", ":")).encode()
+    """Key and value of the record. What has its default is left out: with a thousand lanes most of it has."""
+    return report.key, json.dumps(_plain(report), separators=(",", ":")).encode()
 
 
 def decode_report(key: str, value: bytes) -> Report:
@@ -138,6 +150,18 @@ def decode_report(key: str, value: bytes) -> Report:
     except (TypeError, ValueError, AttributeError) as error:
         raise Terminal(f"unreadable: {error}", subject=f"heartbeat {key}") from None
     return report
+
+
+def _plain(report: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, default in _DEFAULTS[type(report)]:
+        value = getattr(report, name)
+        if value == default:
+            continue
+        if isinstance(value, Mapping):
+            value = {key: _plain(item) if is_dataclass(item) else item for key, item in value.items()}
+        out[name] = value
+    return out
 
 
 def _build(kind: type[R], raw: Mapping[str, Any]) -> R:

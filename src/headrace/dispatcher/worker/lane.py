@@ -282,6 +282,8 @@ class Lane:
         if self._at_rest is not None:
             return self._at_rest
         cursor = self.cursor
+        if not (self.active or self.fetching or self._history or self._before):
+            return Progress.initial(cursor)
         live = self.state is LaneState.LIVE
         stragglers = [
             Straggler(at, one.attempts, one.since) for at, one in self.active.items() if one.attempts or (one.aside and live)

@@ -13,7 +13,7 @@ import pytest
 from tests.support.system import Inbox, Load, Producer, System, broker, new_name, trigger
 from tests.support.waiting import eventually
 
-RATE = 50.0
+RATE = 25.0
 KEYS = 5
 ORDERED = {"kafka.eventing.knative.dev/delivery.order": "ordered"}
 IN_FLIGHT = 3 * 64
@@ -62,20 +62,20 @@ class Stream:
         )
         keys = [{"partitionkey": f"key-{number}"} for number in range(KEYS)]
         self.load = Load(system.address(f"broker/{name}"), RATE, keys)
-        self.flows(100)
+        self.flows(60)
 
     def flows(self, more: int) -> None:
         """Wait until so many more events were accepted, and arrived."""
         target = self.load.sent() + more
-        eventually(lambda: self.load.sent() >= target, 120, f"{more} more events accepted, refused {self.load.refused}")
-        eventually(lambda: len(self._inbox.counts("unordered")) >= target - 100, 120, "events arrive")
+        eventually(lambda: self.load.sent() >= target, 180, f"{more} more events accepted, refused {self.load.refused}")
+        eventually(lambda: len(self._inbox.counts("unordered")) >= target - more // 2, 180, "events arrive", interval=0.1)
 
     def end(self) -> dict[str, int]:
         """Stop, wait for all that was accepted; copies too many by path. Order must hold for what is ordered."""
         accepted = set(self.load.stop())
-        assert len(accepted) > 200
+        assert len(accepted) > 150
         for path in ("unordered", "ordered"):
-            eventually(lambda path=path: accepted <= set(self._inbox.ids(path)), 120, f"all accepted events at {path}")  # type: ignore[misc]
+            eventually(lambda path=path: accepted <= set(self._inbox.ids(path)), 180, f"all accepted events at {path}")  # type: ignore[misc]
         for key in range(KEYS):
             mine = set(self.load.accepted[key])
             firsts = list(dict.fromkeys(event_id for event_id in self._inbox.ids("ordered") if event_id in mine))
@@ -86,7 +86,7 @@ class Stream:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("victim", [driver, worker, jvm])
 def test_a_killed_process_of_the_dispatcher_loses_nothing(
     system: System, inbox: Inbox, victim: Callable[[System], int]
@@ -96,7 +96,7 @@ def test_a_killed_process_of_the_dispatcher_loses_nothing(
     os.kill(victim(system), signal.SIGKILL)
     if victim is not worker:
         system.recovered("dispatcher", before)
-    stream.flows(200)
+    stream.flows(100)
     repeats = stream.end()
     # What was in flight, and what was finished since the last write, a second ago at most.
     assert repeats["unordered"] <= IN_FLIGHT + 2 * RATE
@@ -104,7 +104,7 @@ def test_a_killed_process_of_the_dispatcher_loses_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", ["receiver", "controller"])
 def test_a_killed_receiver_or_controller_loses_and_repeats_nothing(system: System, inbox: Inbox, part: str) -> None:
     stream = Stream(system, inbox)
@@ -118,7 +118,7 @@ def test_a_killed_receiver_or_controller_loses_and_repeats_nothing(system: Syste
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_killed_kafka_loses_nothing_that_was_accepted(system: System, inbox: Inbox) -> None:
     stream = Stream(system, inbox)
     before = system.part("kafka").pid
@@ -130,7 +130,7 @@ def test_a_killed_kafka_loses_nothing_that_was_accepted(system: System, inbox: I
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_while_kafka_hangs_producers_get_503_in_time_and_then_all_flows_on(system: System, inbox: Inbox) -> None:
     name = new_name("hang")
     system.apply(broker(name), trigger(f"{name}-t", name, inbox.url("hang")))
@@ -158,7 +158,7 @@ def test_while_kafka_hangs_producers_get_503_in_time_and_then_all_flows_on(syste
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_everything_survives_the_death_of_up_and_runs_on_the_bundled_java(inbox: Inbox, tmp_path: Path) -> None:
     running = System(tmp_path / "data", "--java", "bundled").start()
     try:
@@ -189,7 +189,7 @@ def test_everything_survives_the_death_of_up_and_runs_on_the_bundled_java(inbox:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_up_gives_up_on_a_part_that_keeps_dying_and_stops_the_rest(inbox: Inbox, tmp_path: Path) -> None:
     # No such address: the receiver ends at once, each time.
     running = System(tmp_path / "data", env={"HEADRACE_RECEIVER_TLS_CERT": str(tmp_path / "none.pem")})

@@ -48,21 +48,18 @@ def prepare(loaded: Loaded, folder: DataDir, progress: Progress | None = None) -
     spark_connector_jars(progress, java=home)
     kafka: EmbeddedKafka | None = None
     if settings.kafka.bootstrap_servers:
-        auth = load_auth(settings.kafka.auth) if settings.kafka.auth else Auth.none()
-        connection = KafkaSettings(settings.kafka.bootstrap_servers, auth)
+        # What can't be used is told here, and not by each part on its own.
+        KafkaSettings(settings.kafka.bootstrap_servers, load_auth(settings.kafka.auth) if settings.kafka.auth else Auth.none())
     else:
         kafka = EmbeddedKafka(
             folder.kafka, settings.kafka.port, java=home, heap_mb=settings.kafka.heap_mb, log_path=folder.log("kafka-server")
         )
         kafka.prepare(progress)
-        connection = kafka.settings
         settings = replace(settings, kafka=replace(settings.kafka, port=kafka.port, bootstrap_servers=kafka.bootstrap))
-    return Prepared(settings, tuple(_parts(settings, loaded, folder, kafka, connection)), kafka)
+    return Prepared(settings, tuple(_parts(settings, loaded, folder, kafka)), kafka)
 
 
-def _parts(
-    settings: Settings, loaded: Loaded, folder: DataDir, kafka: EmbeddedKafka | None, connection: KafkaSettings
-) -> list[Part]:
+def _parts(settings: Settings, loaded: Loaded, folder: DataDir, kafka: EmbeddedKafka | None) -> list[Part]:
     environment = {**os.environ, **_environment(settings, loaded, folder)}
 
     def launch(command: str) -> Launch:
@@ -86,7 +83,7 @@ def _parts(
             Part(
                 "kafka",
                 lambda: _kafka_launch(kafka),
-                by_kafka(connection),
+                by_kafka(kafka.port),
                 folder.log("kafka"),
                 address=kafka.bootstrap,
                 stop_seconds=STOP_SECONDS["kafka"],

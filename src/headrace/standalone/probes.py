@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import struct
 from collections.abc import Callable
-
-from headrace.base.errors import HeadraceError
-from headrace.kafka.admin import Admin
-from headrace.kafka.settings import KafkaSettings
 
 Missing = Callable[[], list[str]]
 NO_ANSWER = "does not answer yet"
@@ -35,16 +33,31 @@ def by_operations(port: int, host: str = "127.0.0.1") -> Missing:
     return missing
 
 
-def by_kafka(settings: KafkaSettings) -> Missing:
-    """Asks a Kafka for its brokers."""
-    admin: list[Admin] = []
+def by_kafka(port: int, host: str = "127.0.0.1") -> Missing:
+    """Asks the broker on a plain port which requests it knows (ApiVersions, version 0), as every Kafka client does first.
+
+    By hand: a client library in this process could take it down, and all the parts with it.
+    """
 
     def missing() -> list[str]:
-        if not admin:
-            admin.append(Admin(settings, timeout=_SECONDS))
         try:
-            return [] if admin[0].cluster_info().brokers else ["no broker yet"]
-        except HeadraceError:
+            with socket.create_connection((host, port), timeout=_SECONDS) as connection:
+                connection.sendall(_API_VERSIONS)
+                answer = connection.makefile("rb").read(_HEADER.size)
+            _, correlation, error = _HEADER.unpack(answer)
+        except (OSError, struct.error):
             return [NO_ANSWER]
+        return [] if (correlation, error) == (_CORRELATION, 0) else ["is not a Kafka broker"]
 
     return missing
+
+
+def _request(api: int, version: int) -> bytes:
+    body = struct.pack(">hhih", api, version, _CORRELATION, len(_CLIENT)) + _CLIENT
+    return struct.pack(">i", len(body)) + body
+
+
+_CLIENT = b"headrace"
+_CORRELATION = 7
+_HEADER = struct.Struct(">iih")
+_API_VERSIONS = _request(18, 0)

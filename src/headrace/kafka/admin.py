@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,6 +26,8 @@ from headrace.kafka.settings import KafkaSettings
 __all__ = ["Admin", "ClusterInfo", "PartitionFacts", "Refusal", "TopicFacts"]
 
 T = TypeVar("T")
+
+_SERVE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,15 @@ class Admin:
         self._timeout = timeout
         self._groups = GroupClient(settings, timeout)
         self._where = f"Kafka at {settings.bootstrap_servers}"
-        self._client = AdminClient(settings.client(log_level=2))
+        self._refused: KafkaError | None = None
+        self._client = AdminClient(settings.client(log_level=2, error_cb=self._note))
 
     # Topics
 
     def topics(self) -> list[str]:
         """Names of all topics, sorted, with Kafka's internal ones."""
+        # Another call goes first, since this one would wait the whole time for a Kafka that does not let us in.
+        self.cluster_info()
         try:
             return sorted(self._client.list_topics(timeout=self._timeout).topics)
         except KafkaException as error:
@@ -79,12 +84,9 @@ class Admin:
     def describe(self, topic: str) -> TopicFacts | None:
         """The topic as it is now, or None when there is none of that name."""
         futures = self._client.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)
-        try:
-            found = futures[topic].result()
-        except KafkaException as error:
-            if _code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            raise kafka_error(error, self._topic(topic)) from error
+        found = self._result(futures[topic], self._topic(topic), unless=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if found is None:
+            return None
         details = tuple(
             PartitionFacts(
                 leader=-1 if partition.leader is None else partition.leader.id,
@@ -187,12 +189,21 @@ class Admin:
         return {entry.partition: self._result(future, self._topic(topic)).offset for entry, future in futures.items()}
 
     def _result(self, future: Future[T], subject: str, unless: int | None = None) -> T | Any:
+        """What a call brings. A Kafka that does not let us in (login, certificate) is told at once, not after the timeout."""
+        while not wait([future], _SERVE_SECONDS).done:
+            self._client.poll(0)
+            if self._refused is not None:
+                raise kafka_error(self._refused, self._where)
         try:
             return future.result()
         except KafkaException as error:
             if unless is not None and _code(error) == unless:
                 return None
             raise kafka_error(error, subject) from error
+
+    def _note(self, error: KafkaError) -> None:
+        """What the library reports of its connections; a refusal stands until the connection is made after all."""
+        self._refused = error if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL) else None
 
     def _topic(self, topic: str) -> str:
         return f"topic {topic}"

@@ -72,6 +72,11 @@ class KafkaSettings:
             }
         return properties
 
+    def java_options(self) -> list[str]:
+        """Options that a Java with such clients must be started with: a token endpoint has to be allowed there."""
+        endpoint = self.auth.token_endpoint
+        return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={endpoint}"] if endpoint else []
+
     @property
     def _servers(self) -> str:
         return ",".join(server.strip() for server in self.bootstrap_servers.split(","))

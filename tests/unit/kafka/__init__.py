@@ -1,0 +1,1 @@
+"""The Kafka adapters, as far as they need no Kafka."""

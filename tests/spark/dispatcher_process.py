@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,14 +104,15 @@ class DispatcherProcess:
 
     def get(self, page: str) -> tuple[int, str]:
         """Status and body of a page of its operations endpoint; status 0 while it does not listen."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{page}", timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError:
+            connection.request("GET", page)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException):
             return 0, ""
+        finally:
+            connection.close()
 
     def wait_ready(self, timeout: float = 300.0) -> None:
         """Wait until it says it is ready."""

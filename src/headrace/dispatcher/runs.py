@@ -1,10 +1,8 @@
 """Runs: which start of a topic's query is in force, and the orders that the driver gives to its workers.
 
-A run id is a number with leading zeros, one higher than that of any run of its topic before, and a mark of the topic; a job's name is its
-run and a number. So the ids of one topic sort as text:
-
-    0000000012-7f3a09c1 < 0000000012-7f3a09c1.0001 < 0000000012-7f3a09c1.0001r < 0000000012-7f3a09c1.0002 < 0000000013-7f3a09c1
-    run                   its first job              lane that it handed back    second job
+A run id is a number with leading zeros, one higher than that of any run of its topic before, and a mark of the topic; so the run ids of
+one topic sort as text (`0000000012-7f3a09c1`). A job has the name of its run and a number (`0000000012-7f3a09c1.0001`), by which it
+is drained; what its workers store carries the run.
 
 The run is written to the contract topic before its query starts, under the topic's own transactional id: a second driver fences the
 first, whose next write fails, or who reads a run that is not its own; it then ends. A worker that reads a newer run ends at once.

@@ -12,30 +12,14 @@ from headrace.core.events.model import TRACING, VERSIONS
 
 Pairs = list[tuple[str, str]]
 
-IGNORED = ""
+_IGNORED = ""
 _LEARNED_LIMIT = 4096
 _LEARNED_LENGTH = 64
 _OTHER = frozenset({"ce_dataschema", "ce_schemaurl"})
 """Attributes whose values have a form that is not looked at here."""
 
-
-class _Names(dict[str, str]):
-    """Lower-case HTTP header name -> Kafka header name, `IGNORED` where the header is no part of an event. Learns names it meets."""
-
-    def __missing__(self, name: str) -> str:
-        if not name.startswith("ce-"):
-            found = name if name in ("content-type", *TRACING) else IGNORED
-        else:
-            attribute = name[3:]
-            if attribute in ("datacontenttype", RESERVED) or NAME.fullmatch(attribute) is None:
-                raise LookupError(name)
-            found = "ce_" + attribute
-        if len(self) < _LEARNED_LIMIT and len(name) <= _LEARNED_LENGTH:
-            self[name] = found
-        return found
-
-
-_names = _Names()
+_names: dict[str, str] = {}
+"""HTTP header name in lower case -> Kafka header name, `_IGNORED` where the header is no part of an event."""
 
 
 def to_record(items: Pairs) -> dict[str, str] | None:
@@ -44,21 +28,39 @@ def to_record(items: Pairs) -> dict[str, str] | None:
     `items` are the header lines of a request: names in lower case, each once, values in visible ASCII, spaces and tabs. The record's
     value is the request's body, null where it is empty.
     """
+    names = _names
     try:
-        record = {_names[name]: value for name, value in items}
-    except LookupError:
-        return None
-    record.pop(IGNORED, None)
+        record = {names[name]: value for name, value in items}
+    except KeyError:
+        known = [(_learn(name), value) for name, value in items]
+        if None in [name for name, _ in known]:
+            return None
+        record = {name: value for name, value in known if name is not None}
+    record.pop(_IGNORED, None)
     get = record.get
     text = "".join(record.values())
-    if "%" in text or '"' in text or "\t" in text or not _OTHER.isdisjoint(record):
+    if "%" in text or '"' in text or "\t" in text or "" in record.values() or not _OTHER.isdisjoint(record):
         return None
-    if not (get("ce_id") and get("ce_type") and get("ce_specversion") in VERSIONS and is_uri_reference(get("ce_source") or "")):
+    if not ("ce_id" in record and "ce_type" in record and get("ce_specversion") in VERSIONS):
+        return None
+    if not is_uri_reference(get("ce_source", "")):
         return None
     media_type = get("content-type")
     if media_type is not None and (is_cloudevents(media_type) or not is_media_type(media_type)):
         return None
     time = get("ce_time")
-    if (time is not None and not is_timestamp(time)) or get("ce_subject") == "":
-        return None
-    return record
+    return record if time is None or is_timestamp(time) else None
+
+
+def _learn(name: str) -> str | None:
+    """The Kafka header of an HTTP header; None where that is for `core.events` to say. Names are remembered, up to a limit."""
+    if not name.startswith("ce-"):
+        found = name if name in ("content-type", *TRACING) else _IGNORED
+    else:
+        attribute = name[3:]
+        if attribute in ("datacontenttype", RESERVED) or NAME.fullmatch(attribute) is None:
+            return None
+        found = "ce_" + attribute
+    if len(_names) < _LEARNED_LIMIT and len(name) <= _LEARNED_LENGTH:
+        _names[name] = found
+    return found

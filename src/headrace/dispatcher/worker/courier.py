@@ -1,47 +1,43 @@
 """Takes deliveries where they have to go: to the subscriber, with its reply, to the dead letter sink. The rules are in `core.delivery`.
 
-SUBSCRIBER --2xx, no event back--------------------------------------------> delivered
-    |  ^   --2xx with an event--> REPLY_TOPIC --Kafka has it---------------> delivered
-    |  |                            | not stored: the whole delivery again
-    |  |                          REPLY_URL --2xx--------------------------> delivered
-    |  |                            | failed: the reply again (its own retries)
-    |  +-- retryable, attempts left: after the backoff
-    +----- refused, or no attempt left, here or at the reply URL
-              |
-          DEAD_LETTER --2xx------------------------------------------------> dead-lettered
-              |  retryable, attempts left: again after the backoff
-              +-- no sink, refused, or no attempt left --------------------> dropped (counted and logged)
+    SUBSCRIBER --2xx, no event back--------------------------------------------> delivered
+        |  ^   --2xx with an event--> REPLY_TOPIC --Kafka has it---------------> delivered
+        |  |                            | not stored: the whole delivery again
+        |  |                          REPLY_URL --2xx--------------------------> delivered
+        |  |                            | failed: the reply again (its own retries)
+        |  +-- retryable, attempts left: after the backoff
+        +----- refused, or no attempt left, here or at the reply URL
+                  |
+              DEAD_LETTER --2xx------------------------------------------------> dead-lettered
+                  |  retryable, attempts left: again after the backoff
+                  +-- no sink, refused, or no attempt left --------------------> dropped (counted and logged)
+                         +-- if asked: KEEP --Kafka has it---------------------> kept in the topic of undeliverable events
+
+While the circuit of a host is open (see `gate`), events that were never tried wait; those that were have their attempts used up
+by time, without a request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from headrace.base.clock import Clock
 from headrace.base.log import get_logger
-from headrace.core.delivery import (
-    ERROR_DATA_BYTES,
-    FailedDelivery,
-    Verdict,
-    dead_letter,
-    dead_letter_extensions,
-    judge,
-    next_hop,
-    with_extensions,
-)
-from headrace.core.events.http import attribute_line, decode_response, encode_binary, encode_structured
+from headrace.core.delivery import ERROR_DATA_BYTES, FailedDelivery, Verdict, judge, next_hop
+from headrace.core.events.http import decode_response
 from headrace.core.events.model import Event, InvalidEvent
 from headrace.dispatcher.worker.delivery import Delivery, Ending, Stage
 from headrace.dispatcher.worker.gate import Gate
-from headrace.dispatcher.worker.record import without
-from headrace.dispatcher.worker.subscription import ReplyTo, Target
+from headrace.dispatcher.worker.messages import has_event, kept_event, message_of, target_of
+from headrace.dispatcher.worker.ring import Ring
+from headrace.dispatcher.worker.subscription import ReplyTo
 from headrace.http.client import BodyLimits, Client, Exchange
 
 log = get_logger(__name__)
 
-KEPT_FOR = "headracelane"
-"""Extension of an event in the topic of undeliverable events: the lane's uid, without hyphens."""
+Limits = Callable[[int, list[bytes]], BodyLimits]
 
 _GATEWAY_FAILED = frozenset({502, 503, 504})
 _KEEP_PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -93,7 +89,7 @@ class Courier:
             # Attempts of an earlier run, or of a policy that allowed more: they are used up.
             self._to_dead_letter(delivery, FailedDelivery(subscription.subscriber.url, reason="no attempt left"))
             return
-        target = self._target(delivery)
+        target = target_of(delivery)
         delivery.host = target.host
         if (delivery.attempts or delivery.tries) and self._gate.down(target.host):
             self._again(delivery, FailedDelivery(target.url, reason=f"{target.host[1]} is down"), retryable=True)
@@ -109,50 +105,14 @@ class Courier:
 
     def _start(self, delivery: Delivery) -> None:
         subscription = delivery.lane.subscription
-        record = delivery.record
-        stage = delivery.stage
-        limits = self._limits_without_reply
-        if stage is Stage.SUBSCRIBER:
-            if subscription.structured:
-                lines, body = encode_structured(record.event())
-                lines = lines + subscription.lines
-            else:
-                lines, body = record.lines + subscription.lines, record.body
-            if subscription.reply_to is not ReplyTo.NOBODY:
-                limits = self._limits_with_reply
-        elif stage is Stage.DEAD_LETTER:
-            lines, body = self._dead_letter(delivery)
-        else:
-            assert delivery.reply is not None
-            lines, body = encode_structured(delivery.reply) if subscription.structured else encode_binary(delivery.reply)
-            lines = lines + subscription.other_lines
-        target = self._target(delivery)
+        limits: Limits = self._limits_without_reply
+        if delivery.stage is Stage.SUBSCRIBER and subscription.reply_to is not ReplyTo.NOBODY:
+            limits = partial(self._limits_with_reply, delivery.lane.ring)
+        target = target_of(delivery)
+        lines, body = message_of(delivery)
         exchange = Exchange(target.url, lines, body, subscription.timeout_ms, limits, delivery, target.ca_file)
         delivery.exchange = exchange
         self._client.start(exchange)
-
-    def _target(self, delivery: Delivery) -> Target:
-        subscription = delivery.lane.subscription
-        stage = delivery.stage
-        target: Target | None = subscription.subscriber
-        if stage is Stage.DEAD_LETTER:
-            target = subscription.dead_letter
-        elif stage is Stage.REPLY_URL:
-            target = subscription.reply
-        # A sink or reply URL that was taken away in mid-delivery: the subscriber's answer then stands alone.
-        return target or subscription.subscriber
-
-    def _dead_letter(self, delivery: Delivery) -> tuple[list[str], bytes]:
-        subscription, record = delivery.lane.subscription, delivery.record
-        assert delivery.failed is not None
-        extensions = dead_letter_extensions(delivery.failed)
-        if subscription.structured:
-            event = record.event()
-            lines, body = encode_structured(Event({**event.attributes, **extensions}, event.data, event.passthrough))
-            return lines + subscription.other_lines, body
-        lines = without(record.lines, tuple(extensions))
-        lines += [attribute_line(name, value) for name, value in extensions.items()]
-        return lines + subscription.other_lines, record.body
 
     # -- outcomes -------------------------------------------------------------------------------------------------
 
@@ -171,7 +131,7 @@ class Courier:
         if delivery.stage is Stage.KEEP:
             self._kept(delivery, error)
             return
-        self._hold(delivery, None)
+        delivery.lane.keep_reply(delivery, None)
         delivery.stage = Stage.SUBSCRIBER
         if not error:
             self._outside.ended(delivery, Ending.DELIVERED)
@@ -195,9 +155,9 @@ class Courier:
             delivery.stage is Stage.REPLY_URL
             or exchange.status == 202
             or delivery.lane.subscription.reply_to is ReplyTo.NOBODY
-            or not _has_event(exchange.header_lines)
+            or not has_event(exchange.header_lines)
         ):
-            self._hold(delivery, None)
+            delivery.lane.keep_reply(delivery, None)
             self._outside.ended(delivery, Ending.DELIVERED)
         else:
             self._replied(delivery, exchange)
@@ -222,22 +182,13 @@ class Courier:
         if reply is None:
             self._outside.ended(delivery, Ending.DELIVERED)
             return
-        self._hold(delivery, reply)
+        delivery.lane.keep_reply(delivery, reply)
         if subscription.reply_to is ReplyTo.TOPIC:
             delivery.stage = Stage.REPLY_TOPIC
             self._outside.publish(reply, delivery)
         else:
             delivery.stage, delivery.tries = Stage.REPLY_URL, 0
             self.send(delivery)
-
-    def _hold(self, delivery: Delivery, reply: Event | None) -> None:
-        """Keep a reply (or let it go), within the worker's memory."""
-        ring = delivery.lane.ring
-        if delivery.reply is not None:
-            ring.pinned -= len(delivery.reply.data or b"")
-        if reply is not None:
-            ring.pinned += len(reply.data or b"")
-        delivery.reply = reply
 
     def _counted(self, delivery: Delivery, reply: Event, limit: int) -> Event | None:
         counted = next_hop(delivery.record.attributes, reply, limit)
@@ -251,7 +202,7 @@ class Courier:
         return counted
 
     def _rejected(self, delivery: Delivery, exchange: Exchange) -> None:
-        target = self._target(delivery)
+        target = target_of(delivery)
         if exchange.failure is not None:
             failed = FailedDelivery(target.url, reason=f"{exchange.failure}: {exchange.error}")
             retryable, retry_after = True, None
@@ -285,7 +236,7 @@ class Courier:
 
     def _to_dead_letter(self, delivery: Delivery, failed: FailedDelivery) -> None:
         subscription = delivery.lane.subscription
-        self._hold(delivery, None)
+        delivery.lane.keep_reply(delivery, None)
         delivery.attempts = max(delivery.attempts, subscription.policy.retry + 1)
         if subscription.dead_letter is None:
             self._drop(delivery, failed)
@@ -314,9 +265,7 @@ class Courier:
         if delivery.stage is not Stage.KEEP:
             delivery.failed = delivery.failed or failed
             delivery.stage, delivery.tries = Stage.KEEP, 0
-        assert delivery.failed is not None
-        letter = dead_letter(delivery.record.event(), delivery.failed)
-        self._outside.publish(with_extensions(letter, {KEPT_FOR: delivery.lane.uid.replace("-", "")}), delivery)
+        self._outside.publish(kept_event(delivery), delivery)
 
     def _kept(self, delivery: Delivery, error: str) -> None:
         if not error:
@@ -329,24 +278,11 @@ class Courier:
 
     # -- how much of a response is read ----------------------------------------------------------------------------
 
-    def _limits_with_reply(self, status: int, header_lines: list[bytes]) -> BodyLimits:
-        if status != 202 and judge(status) is Verdict.DELIVERED and _has_event(header_lines):
-            return self._reply_limits if self._client.held < self._outside.replies_bytes else _NO_ROOM
+    def _limits_with_reply(self, ring: Ring, status: int, header_lines: list[bytes]) -> BodyLimits:
+        if status != 202 and judge(status) is Verdict.DELIVERED and has_event(header_lines):
+            return self._reply_limits if self._client.held + ring.replies < self._outside.replies_bytes else _NO_ROOM
         return _NO_REPLY
 
     @staticmethod
     def _limits_without_reply(status: int, header_lines: list[bytes]) -> BodyLimits:
         return _NO_REPLY
-
-
-def _has_event(header_lines: list[bytes]) -> bool:
-    """Whether a response says that it carries a CloudEvent: `ce-specversion`, or a content type `application/cloudevents...`."""
-    for line in header_lines:
-        first = line[:1]
-        if first in b"cC":
-            lower = line.lower()
-            if lower.startswith(b"ce-specversion:"):
-                return True
-            if lower.startswith(b"content-type:") and lower[13:].lstrip().startswith(b"application/cloudevents"):
-                return True
-    return False

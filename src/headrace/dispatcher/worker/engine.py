@@ -19,24 +19,21 @@ from functools import partial
 
 from headrace.base.clock import Clock
 from headrace.base.log import get_logger
-from headrace.core.contract import ContentMode
 from headrace.core.contractlog import Change
-from headrace.core.events.kafka import encode_record, record_key
-from headrace.core.events.model import Event
-from headrace.core.names import Internal
 from headrace.dispatcher.spec import LaneOrders, Mode, Task, WorkerSpec
 from headrace.dispatcher.worker.courier import Courier, Outside
-from headrace.dispatcher.worker.delivery import Delivery, Ending, Stage
+from headrace.dispatcher.worker.delivery import Delivery, Ending
 from headrace.dispatcher.worker.feed import Feed
 from headrace.dispatcher.worker.finder import Finder
 from headrace.dispatcher.worker.gate import Gate
 from headrace.dispatcher.worker.intake import Intake
 from headrace.dispatcher.worker.lane import Lane
 from headrace.dispatcher.worker.lookups import Lookups
+from headrace.dispatcher.worker.outbox import Outbox
 from headrace.dispatcher.worker.parking import Parking
 from headrace.dispatcher.worker.publisher import Publisher
+from headrace.dispatcher.worker.pulse import BEAT, Pulse
 from headrace.dispatcher.worker.reading import Reading
-from headrace.dispatcher.worker.reporter import Reporter
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.roster import Roster
 from headrace.dispatcher.worker.scribe import Scribe
@@ -45,9 +42,6 @@ from headrace.http.client import Client
 
 log = get_logger(__name__)
 
-_BEAT = 1.0
-_CHANGE_PAUSE = 0.05
-"""Reports about changes are not sent more often."""
 _LAST_WRITES = 2.0
 
 
@@ -75,6 +69,7 @@ class Engine:
         self._control = Publisher(spec.control)
         self._data = self._control if spec.kafka == spec.control else Publisher(spec.kafka)
         self._gate: Gate[Delivery] = Gate(spec.limits.host_in_flight, spec.limits.in_flight, clock)
+        self._outbox = Outbox(spec, self._data, self._control, self.post, self._stored)
         self._courier = Courier(self._outside())
         self._lookups = Lookups(spec)
         self._feed = Feed(spec, exit)
@@ -83,13 +78,9 @@ class Engine:
         self._finder = Finder(spec, self._roster, self._lookups, clock, self.post, self._know, self._found_event)
         self._parking = Parking(spec, self._roster, clock)
         self._scribe = Scribe(spec, self._control, clock, self.post)
-        self._reporter = Reporter(spec, task, self._control, clock)
+        self._pulse = Pulse(spec, task, clock, self._control, self._feed, self._roster, self._reading, self._scribe)
         self._contract_ready: Callable[[], bool] = bool
         self._phase = Phase.STARTING
-        self._publishing = 0
-        self._next_beat = 0.0
-        self._changed = False
-        self._reported_at = 0.0
         self._stop_by = 0.0
         self._why = ""
         self._closing_range = False
@@ -104,7 +95,7 @@ class Engine:
             client=self._client,
             gate=self._gate,
             clock=self._clock,
-            publish=self._publish,
+            publish=self._outbox.publish,
             ended=self._ended,
             waits=self._waits,
             response_bytes=limits.response_bytes,
@@ -175,9 +166,12 @@ class Engine:
             self._pump()
         if self._sending:
             self._courier.start_waiting()
-        self._tick()
         if self._phase is not Phase.STOPPED:
-            self._consider_the_end()
+            now = self._clock.monotonic()
+            self._finder.tick(now)
+            if self._pulse.tick(now):
+                self._parking.tick(now)
+            self._consider_the_end(now)
         return busy or bool(ended)
 
     @property
@@ -192,12 +186,10 @@ class Engine:
 
     def _until_next(self) -> float:
         now = self._clock.monotonic()
-        until = min(self._next_beat, now + _BEAT)
+        until = min(self._pulse.due, now + BEAT) if self._phase is not Phase.STOPPED else now + BEAT
         for due in (self._timers.next_due, self._finder.next_look, self._gate.next_probe):
             if due is not None:
                 until = min(until, due)
-        if self._changed:
-            until = min(until, self._reported_at + _CHANGE_PAUSE)
         if self._phase in (Phase.STOPPING, Phase.FINISHING):
             until = min(until, self._stop_by)
         if self._phase is Phase.STARTING or len(self.intake):
@@ -208,7 +200,7 @@ class Engine:
 
     def _contract_record(self, key: str, value: bytes | None, offset: int) -> None:
         news = self._feed.take(key, value, offset)
-        self._changed = True
+        self._pulse.changed = True
         if not self._feed.begun:
             return
         if isinstance(news, LaneOrders):
@@ -225,7 +217,7 @@ class Engine:
         self._feed.begin()
         self._roster.apply_all(self._feed.state)
         self._phase = Phase.RUNNING
-        self._changed = True
+        self._pulse.changed = True
         if self._task.index < len(self._spec.partitions):
             self._bind(self._spec.partitions[self._task.index])
         self._follow(self._feed.orders)
@@ -241,7 +233,7 @@ class Engine:
         if self._roster.ring is not None:
             for lane, record in self._parking.follow(orders):
                 self._scribe.know(lane, record)
-            self._changed = True
+            self._pulse.changed = True
             self._after_roster()
 
     def _bind(self, partition: int) -> None:
@@ -257,7 +249,7 @@ class Engine:
     def _know(self, lane: Lane) -> None:
         """The lane stands where its stored record says."""
         self._scribe.know(lane, self._scribe.record(lane))
-        self._changed = True
+        self._pulse.changed = True
 
     def _after_roster(self) -> None:
         """See to what a change of the lanes leaves to do: break off what is gone, find what is missing."""
@@ -273,9 +265,7 @@ class Engine:
 
     def _relieve(self) -> None:
         ring = self._roster.ring
-        if ring is not None and (
-            ring.size + ring.pinned > self._spec.limits.budget_bytes or (len(self.intake) and not ring.room)
-        ):
+        if ring is not None and (ring.bytes_held > self._spec.limits.budget_bytes or (len(self.intake) and not ring.room)):
             self._parking.relieve()
 
     def _pump(self) -> None:
@@ -307,25 +297,8 @@ class Engine:
             item = self._timers.pop(now)
         return found
 
-    def _publish(self, event: Event, delivery: Delivery) -> None:
-        headers, value = encode_record(event, ContentMode.BINARY)
-
-        def answered(error: str) -> None:
-            self.post(partial(self._published, delivery, error))
-
-        self._publishing += 1
-        if delivery.stage is Stage.KEEP:
-            key = delivery.lane.uid.encode()
-            self._control.publish(
-                Internal(self._spec.instance).undeliverable, value, answered, key=key, headers=headers, partition=0
-            )
-        else:
-            self._data.publish(self._spec.topic, value, answered, key=record_key(event), headers=headers)
-
-    def _published(self, delivery: Delivery, error: str) -> None:
-        self._publishing -= 1
-        if delivery.lane.active.get(delivery.record.offset) is delivery:
-            self._courier.stored(delivery, error)
+    def _stored(self, delivery: Delivery, error: str) -> None:
+        self._courier.stored(delivery, error)
 
     def _ended(self, delivery: Delivery, how: Ending) -> None:
         lane = delivery.lane
@@ -350,44 +323,19 @@ class Engine:
     def _found_event(self, delivery: Delivery) -> None:
         """A straggler from before this run: its next attempt is soon."""
         wait = (delivery.lane.subscription.policy.wait_ms(max(1, delivery.attempts)) or 0) / 1000
-        self._timers.add(self._clock.monotonic() + min(wait, _BEAT), delivery)
+        self._timers.add(self._clock.monotonic() + min(wait, BEAT), delivery)
 
     def _moved(self, lane: Lane) -> None:
         """Something of the lane has ended: it may send more, or has come to rest."""
         if lane.at_rest:
             lane.settle()
-            self._next_beat = 0.0
+            self._pulse.hurry()
         else:
             self._roster.touched.append(lane)
 
-    # -- the clock ------------------------------------------------------------------------------------------------
-
-    def _tick(self) -> None:
-        if self._phase is Phase.STOPPED:
-            return
-        now = self._clock.monotonic()
-        self._finder.tick(now)
-        if now >= self._next_beat:
-            self._next_beat = now + _BEAT
-            self._parking.tick(now)
-            self._write_progress()
-            self._report(beat=True)
-        elif self._changed and now >= self._reported_at + _CHANGE_PAUSE:
-            self._report(beat=False)
-
-    def _write_progress(self, all_of_them: bool = False) -> None:
-        if self._roster.ring is not None and not self._reading.doubtful:
-            self._scribe.write(self._roster.partition, self._roster.lanes.values(), all_of_them)
-
-    def _report(self, beat: bool, goodbye: bool = False) -> None:
-        self._changed = False
-        self._reported_at = self._clock.monotonic()
-        self._reporter.report(self._roster, self._reading, self._scribe, self._feed.offset, beat, goodbye)
-
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def _consider_the_end(self) -> None:
-        now = self._clock.monotonic()
+    def _consider_the_end(self, now: float) -> None:
         if self._phase is Phase.RUNNING and self.intake.ended:
             if self._spec.mode is Mode.LIVE:
                 self._stop("input ended")
@@ -398,7 +346,7 @@ class Engine:
             now >= self._stop_by or not any(lane.unfinished for lane in self._roster.live())
         ):
             self._stop("job done")
-        if self._phase is Phase.STOPPING and (now >= self._stop_by or not (self._client.active or self._publishing)):
+        if self._phase is Phase.STOPPING and (now >= self._stop_by or not (self._client.active or self._outbox.pending)):
             self._finish()
 
     def _range_closed(self, whole: bool) -> None:
@@ -424,10 +372,10 @@ class Engine:
             for delivery in lane.active.values():
                 if delivery.exchange is not None:
                     self._client.abort(delivery.exchange)
-        self._write_progress(all_of_them=True)
+        self._pulse.write(all_of_them=True)
         written = self._control.flush(_LAST_WRITES)
         self._phase = Phase.STOPPED
-        self._report(beat=True, goodbye=True)
+        self._pulse.report(beat=True, goodbye=True)
         self._control.flush(_LAST_WRITES)
         log.info(
             "Worker stopped",
@@ -446,7 +394,7 @@ class Engine:
     def _last_words(self) -> None:
         """Write what can be written, whatever state things are in."""
         try:
-            self._write_progress(all_of_them=True)
+            self._pulse.write(all_of_them=True)
             self._control.flush(_LAST_WRITES)
         except Exception:
             log.exception("The last progress of a worker could not be written", topic=self._spec.topic)

@@ -21,9 +21,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from headrace.core.contract import DeliveryOrder
+from headrace.core.events.model import Event
 from headrace.core.progress import Progress, Straggler
 from headrace.dispatcher.spec import Limits
+from headrace.dispatcher.worker.counts import Counts
 from headrace.dispatcher.worker.delivery import Delivery
+from headrace.dispatcher.worker.keys import KeyLines
 from headrace.dispatcher.worker.latency import Latencies
 from headrace.dispatcher.worker.rate import Rate
 from headrace.dispatcher.worker.record import Record
@@ -42,26 +45,6 @@ class LaneState(StrEnum):
     PARKED = "PARKED"
     CATCHING_UP = "CATCHING_UP"
     PAUSED = "PAUSED"
-
-
-class Counts:
-    """What a lane has done since the worker started, and its last error for people."""
-
-    __slots__ = ("dead_lettered", "delivered", "dropped", "failed", "kept", "last_error", "lost")
-
-    def __init__(self) -> None:
-        self.delivered = 0
-        self.failed = 0
-        self.dead_lettered = 0
-        self.dropped = 0
-        self.kept = 0
-        self.lost = 0
-        self.last_error = ""
-
-    @property
-    def finished(self) -> int:
-        """Events that are done with, however they ended."""
-        return self.delivered + self.dead_lettered + self.dropped + self.kept
 
 
 class Lane:
@@ -91,9 +74,7 @@ class Lane:
         self._at_rest: Progress | None = Progress.initial(0)
         self._before: Progress | None = None
         self._history: dict[int, Straggler] = {}
-        self._lines: dict[bytes, deque[Delivery]] = {}
-        self._held: set[bytes] = set()
-        self._queued = 0
+        self._keys = KeyLines()
         self._reordering = False
         self.subscription = subscription
         self.configure(subscription)
@@ -138,15 +119,16 @@ class Lane:
     def settle(self) -> None:
         """A parked lane has come to rest: its progress is fixed, and what waited is forgotten (the progress has its attempts)."""
         self._at_rest = self.progress()
+        for delivery in self.active.values():
+            self.keep_reply(delivery, None)
         self._pin(-self.pinned)
         self.active.clear()
         self.ready.clear()
         self.fetching = {}
         self._history.clear()
-        self._lines.clear()
-        self._held.clear()
+        self._keys.clear()
         self._before = None
-        self._queued = self.aside = self.in_flight = 0
+        self.aside = self.in_flight = 0
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -218,14 +200,10 @@ class Lane:
         self.active[record.offset] = delivery
         self._set_aside(delivery)
         if record.key is not None and self.subscription.order is DeliveryOrder.KEY:
-            line = self._lines.get(record.key)
-            if line is not None:
-                line.append(delivery)
-                self._queued += 1
+            if not self._keys.join(record.key, delivery):
                 delivery.waiting = False
                 return None
-            self._lines[record.key] = deque()
-            self._held.add(record.key)
+            self._keys.hold(record.key)
         return delivery
 
     def lose(self, offset: int) -> None:
@@ -240,10 +218,8 @@ class Lane:
         if self.subscription.order is DeliveryOrder.ORDERED:
             return
         self._set_aside(delivery)
-        key = delivery.record.key
-        if key is not None and key in self._lines:
-            self._held.add(key)
-            for behind in self._lines[key]:
+        if delivery.record.key is not None:
+            for behind in self._keys.hold(delivery.record.key):
                 self._set_aside(behind)
 
     def retry(self, delivery: Delivery) -> bool:
@@ -251,7 +227,8 @@ class Lane:
         if self.active.get(delivery.record.offset) is not delivery:
             return False
         delivery.waiting = False
-        self._held.discard(delivery.record.key or b"")
+        if delivery.record.key is not None:
+            self._keys.release(delivery.record.key)
         self.ready.append(delivery)
         return True
 
@@ -265,8 +242,16 @@ class Lane:
             self._pin(-record.size)
         else:
             record.holders -= 1
-        if self._lines and record.key is not None:
-            self._next_of_key(record.key)
+        if self._keys and record.key is not None:
+            following = self._keys.leave(record.key)
+            if following is not None:
+                self.ready.append(following)
+
+    def keep_reply(self, delivery: Delivery, reply: Event | None) -> None:
+        """Hold what the subscriber answered, or let it go."""
+        before, delivery.reply = delivery.reply, reply
+        change = (len(reply.data or b"") if reply is not None else 0) - (len(before.data or b"") if before is not None else 0)
+        self.ring.replies += change
 
     # -- facts ----------------------------------------------------------------------------------------------------
 
@@ -340,30 +325,15 @@ class Lane:
         return delivery
 
     def _take_by_key(self) -> Delivery | None:
-        lines = self._lines
-        while self.pending and self._queued < KEY_WINDOW and self.aside < self._limits.stragglers:
+        while self.pending and self._keys.queued < KEY_WINDOW and self.aside < self._limits.stragglers:
             delivery = self._activate()
             key = delivery.record.key
-            if key is None:
-                return delivery
-            line = lines.get(key)
-            if line is None:
-                lines[key] = deque()
+            if key is None or self._keys.join(key, delivery):
                 return delivery
             self.in_flight -= 1
-            self._queued += 1
-            line.append(delivery)
-            if key in self._held:
+            if self._keys.is_held(key):
                 self._set_aside(delivery)
         return None
-
-    def _next_of_key(self, key: bytes) -> None:
-        line = self._lines.get(key)
-        if line:
-            self._queued -= 1
-            self.ready.append(line.popleft())
-        elif line is not None:
-            del self._lines[key]
 
     def _set_aside(self, delivery: Delivery, at_any_price: bool = False) -> None:
         if delivery.aside or (self.aside >= self._limits.stragglers and not at_any_price):

@@ -38,7 +38,7 @@ class Parking:
         if ring is None or now < self._look_at:
             return
         self._look_at = now + _LOOK_EVERY
-        if ring.size + ring.pinned > self._spec.limits.budget_bytes:
+        if ring.bytes_held > self._spec.limits.budget_bytes:
             self._park_greatest()
         if not ring.room:
             if self._pins and not ring.records[0].holders:

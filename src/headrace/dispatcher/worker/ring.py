@@ -22,8 +22,8 @@ _KEPT_SHARE = 4
 class Ring:
     """`events` and `size` (bytes) bound it; one larger event passes alone.
 
-    `pinned_from`: events from this offset on are kept for a lane that is about to come back. `pinned`: bytes of events and replies that
-    lanes hold beside the ring.
+    `pinned_from`: events from this offset on are kept for a lane that is about to come back. `pinned`: bytes of events
+    that lanes hold beside the ring; `replies`: of replies that wait to be stored or delivered.
     """
 
     def __init__(self, floor: int, events: int, size: int) -> None:
@@ -32,6 +32,7 @@ class Ring:
         self.head = floor
         self.size = 0
         self.pinned = 0
+        self.replies = 0
         self.pinned_from: int | None = None
         self._most_events = events
         self._most_size = size
@@ -46,6 +47,11 @@ class Ring:
         self.records.append(record)
         self.size += record.size
         self.head = record.offset + 1
+
+    @property
+    def bytes_held(self) -> int:
+        """All that this partition holds in memory."""
+        return self.size + self.pinned + self.replies
 
     @property
     def room(self) -> bool:

@@ -69,8 +69,9 @@ class Process:
         return self.log_path.read_text(errors="replace")
 
     def ready(self) -> bool:
-        """Whether `/readyz` says so."""
-        assert self.popen.poll() is None, f"{self.log_path.name} ended: {self.log[-3000:]}"
+        """Whether `/readyz` says so. Fails the test when the process has ended."""
+        if self.popen.poll() is not None:
+            raise AssertionError(f"{self.log_path.name} ended: {self.log[-3000:]}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}/readyz", timeout=2) as answer:
                 return bool(answer.status == 200)

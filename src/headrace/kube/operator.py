@@ -130,7 +130,7 @@ class Operator:
             self._clock,
             lambda: self._end("another operator writes positions"),
         )
-        self._synced(mirrors, readers)
+        self._synced(mirrors, tables, readers)
         if not self._over.is_set():
             self._step(undo, self._loop.start, self._loop.close)
             self._waiting_for = []
@@ -156,10 +156,11 @@ class Operator:
             Mirror(api, DISRUPTION_BUDGET, self._changed, managed, namespace),
         ]
 
-    def _synced(self, mirrors: Mirrors, readers: tuple[TableReader, ...]) -> None:
+    def _synced(self, mirrors: Mirrors, tables: Tables, readers: tuple[TableReader, ...]) -> None:
         deadline = Deadline(_SYNC_SECONDS, self._clock)
         for reader in readers:
             reader.wait_ready(deadline)
+        tables.reports.caught_up()
         while (missing := mirrors.unsynced()) and not self._over.is_set():
             self._waiting_for = [f"not read yet: {', '.join(missing)}"]
             self._over.wait(0.05)

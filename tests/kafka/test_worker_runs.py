@@ -276,7 +276,7 @@ def test_the_heartbeat_says_what_goes_on(bench: Workbench) -> None:
         assert report.contract_offset >= offset
         assert (report.topic, report.topic_id, report.index, report.workers, report.head) == (bench.topic, TOPIC_ID, 0, 1, 4)
         lane = report.lanes["lane"]
-        assert (lane.state, lane.position, lane.in_flight, lane.retrying, lane.failed) == ("LIVE", 1, 1, 1, 1)
+        assert (lane.state, lane.position, lane.in_flight, lane.retrying, lane.failed) == ("LIVE", 2, 1, 1, 1)
         assert "500" in lane.last_error
         assert report.ring_events == 4
         later = eventually(lambda: (r := bench.report()) is not None and r.lanes["lane"].oldest_ms > 1000 and r)

@@ -65,7 +65,7 @@ class Reporter:
         settled = live or lane.in_flight or scribe.stored(lane)
         return LaneReport(
             state=str(LaneState.CATCHING_UP if live and self._spec.mode is Mode.CATCHUP else lane.state),
-            position=progress.low,
+            position=progress.position,
             lag=max(0, lane.ring.head - lane.cursor) + len(lane.active),
             in_flight=lane.in_flight if settled else 1,
             retrying=lane.retrying,

@@ -37,9 +37,9 @@ class ReceiverReport:
 class LaneReport:
     """One subscription in one partition.
 
-    `state`: LIVE, JOINING, CATCHING_UP, PARKED, PAUSED. `position`: lowest offset that is neither finished nor a straggler. `lag`: events from there to the
-    end that the worker knows of. `rate`: finished events per second. `oldest_ms`: age of the oldest unfinished event.
-    `kept`: undeliverable, in a topic instead of dropped.
+    `state`: LIVE, JOINING, CATCHING_UP, PARKED, PAUSED. `position`: lowest offset that is neither finished nor a straggler. `lag`:
+    events from there to the end that the worker knows of. `kept`: undeliverable, in a topic instead of dropped. `lost`: stragglers that
+    retention took. `rate`: finished events per second. `oldest_ms`: age of the oldest unfinished event.
     """
 
     state: str = "LIVE"

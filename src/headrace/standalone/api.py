@@ -7,32 +7,31 @@ Errors are `Status` objects. What is not there yet is refused: server-side apply
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.base.clock import Clock
 from headrace.base.errors import HeadraceError, Retriable
 from headrace.base.log import get_logger
 from headrace.core.resources.admission import convert
-from headrace.core.resources.registry import KindInfo, by_plural
+from headrace.core.resources.registry import KindInfo
 from headrace.standalone import discovery, tableform
 from headrace.standalone.failures import Failure, bad_request
 from headrace.standalone.openapi import document, index
-from headrace.standalone.registry import Registry, Target
+from headrace.standalone.ownersonly import OwnersOnly
+from headrace.standalone.placing import Target
+from headrace.standalone.registry import Registry
+from headrace.standalone.requests import flag, is_dry_run, json_body, number, patch_body, target_of, with_status
 from headrace.standalone.selectors import field_matcher, label_matcher
 from headrace.standalone.store import Store
 from headrace.standalone.watching import Watch, Watches
@@ -40,9 +39,7 @@ from headrace.standalone.watching import Watch, Watches
 log = get_logger(__name__)
 Json = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Response]]
-_LARGEST_BODY = 3 * 1024 * 1024
 _WATCH_SECONDS = 1800.0
-_MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +79,9 @@ def build_api(backend: Backend) -> Starlette:
             _route(one, GET=api.get, PUT=api.replace, PATCH=api.patch, DELETE=api.delete),
             _route(f"{one}/status", GET=api.get_status, PUT=api.replace_status, PATCH=api.patch_status),
         ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _http_error}, middleware=[Middleware(_OwnersOnly)])
-
-
-class _OwnersOnly:
-    """Keeps web pages out: the API has no passwords, and a browser on this machine would reach it for any page that it shows.
-
-    A page's requests carry its own `Origin`, or, where it made its name point here, that name as `Host`.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        origin = urlsplit(headers.get("origin", "")).hostname
-        host = urlsplit(f"//{headers.get('host', '')}").hostname
-        if all(name in (None, "localhost", "127.0.0.1", "::1") for name in (origin, host)) and headers.get("origin") != "null":
-            await self._app(scope, receive, send)
-        else:
-            failure = Failure(403, "Forbidden", "requests of web pages, and under other names than localhost, are not taken")
-            await _failed(failure)(scope, receive, send)
+    return Starlette(
+        routes=routes, exception_handlers={HTTPException: _http_error}, middleware=[Middleware(OwnersOnly, refused=_failed)]
+    )
 
 
 class _Api:
@@ -123,11 +102,11 @@ class _Api:
         return JSONResponse(discovery.resource_list(request.path_params.get("group", ""), request.path_params["version"]))
 
     async def list(self, request: Request) -> Response:
-        target = _target(request)
+        target = target_of(request)
         labels = label_matcher(request.query_params.get("labelSelector", ""))
         fields = field_matcher(request.query_params.get("fieldSelector", ""))
         as_table = tableform.wanted(request.headers.get("accept", ""))
-        if _flag(request, "watch"):
+        if flag(request, "watch"):
             return self._watch(request, target, lambda obj: labels(obj) and fields(obj), as_table)
         found, version = self._backend.store.select(target.info.group, target.info.kind, target.namespace or None)
         objects = [convert(obj, target.version) for obj in found if labels(obj) and fields(obj)]
@@ -147,11 +126,11 @@ class _Api:
         since = request.query_params.get("resourceVersion", "")
         watch = Watch(
             target=target,
-            since=None if since in ("", "0") else _number(since, "resourceVersion"),
+            since=None if since in ("", "0") else number(since, "resourceVersion"),
             selected=selected,
             shape=partial(self._row, target.info) if as_table else lambda obj: obj,
-            seconds=float(_number(request.query_params.get("timeoutSeconds", ""), "timeoutSeconds") or _WATCH_SECONDS),
-            bookmarks=_flag(request, "allowWatchBookmarks"),
+            seconds=float(number(request.query_params.get("timeoutSeconds", ""), "timeoutSeconds") or _WATCH_SECONDS),
+            bookmarks=flag(request, "allowWatchBookmarks"),
         )
         return StreamingResponse(self._backend.watches.open(watch), media_type="application/json")
 
@@ -159,41 +138,41 @@ class _Api:
         return tableform.table(info, [obj], obj["metadata"]["resourceVersion"], self._backend.clock.now())
 
     async def create(self, request: Request) -> Response:
-        target, body = _target(request), await _json_body(request)
-        dry = _dry_run(request)
+        target, body = target_of(request), await json_body(request)
+        dry = is_dry_run(request)
         made = await run_in_threadpool(lambda: self._registry.create(target, body, dry_run=dry))
         return JSONResponse(made, 201)
 
     async def get(self, request: Request) -> Response:
-        target = _target(request)
+        target = target_of(request)
         obj = self._registry.get(target)
         if tableform.wanted(request.headers.get("accept", "")):
             return JSONResponse(self._row(target.info, obj))
         return JSONResponse(obj)
 
     async def replace(self, request: Request) -> Response:
-        return await self._change(request, self._registry.replace, await _json_body(request))
+        return await self._change(request, self._registry.replace, await json_body(request))
 
     async def patch(self, request: Request) -> Response:
-        return await self._change(request, self._registry.patch, await _patch_body(request))
+        return await self._change(request, self._registry.patch, await patch_body(request))
 
     async def get_status(self, request: Request) -> Response:
-        return JSONResponse(self._registry.get(_with_status(_target(request))))
+        return JSONResponse(self._registry.get(with_status(target_of(request))))
 
     async def replace_status(self, request: Request) -> Response:
-        _with_status(_target(request))
-        return await self._change(request, self._registry.replace_status, await _json_body(request))
+        with_status(target_of(request))
+        return await self._change(request, self._registry.replace_status, await json_body(request))
 
     async def patch_status(self, request: Request) -> Response:
-        _with_status(_target(request))
-        return await self._change(request, self._registry.patch_status, await _patch_body(request))
+        with_status(target_of(request))
+        return await self._change(request, self._registry.patch_status, await patch_body(request))
 
     async def delete(self, request: Request) -> Response:
-        target = _target(request)
-        options = await _json_body(request, empty_ok=True)
+        target = target_of(request)
+        options = await json_body(request, empty_ok=True)
         if not isinstance(options.get("preconditions") or {}, dict):
             raise bad_request("preconditions must be an object")
-        dry = _dry_run(request) or "All" in (options.get("dryRun") or ())
+        dry = is_dry_run(request) or "All" in (options.get("dryRun") or ())
         going = await run_in_threadpool(lambda: self._registry.delete(target, options, dry_run=dry))
         if going is not None:
             return JSONResponse(going)
@@ -201,7 +180,7 @@ class _Api:
         return JSONResponse({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 
     async def _change(self, request: Request, verb: Callable[..., Json], body: Json) -> Response:
-        target, dry = _target(request), _dry_run(request)
+        target, dry = target_of(request), is_dry_run(request)
         return JSONResponse(await run_in_threadpool(lambda: verb(target, body, dry_run=dry)))
 
 
@@ -261,69 +240,3 @@ def _fixed(value: Callable[[], Json]) -> Handler:
         return JSONResponse(await run_in_threadpool(value))
 
     return handler
-
-
-def _target(request: Request) -> Target:
-    path = request.path_params
-    info = by_plural(path.get("group", ""), path["version"], path["plural"])
-    if info is None:
-        where = "/".join(filter(None, (path.get("group", ""), path["version"])))
-        raise Failure(404, "NotFound", f'{where} has no resource "{path["plural"]}"; /apis/{where} lists what it has')
-    return Target(info, path["version"], path.get("namespace", ""), path.get("name", ""))
-
-
-def _with_status(target: Target) -> Target:
-    if not target.info.has_status:
-        raise Failure(404, "NotFound", f"{target.info.plural} have no status")
-    return target
-
-
-async def _json_body(request: Request, *, empty_ok: bool = False) -> Json:
-    raw = b""
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > _LARGEST_BODY:
-            raise Failure(413, "RequestEntityTooLarge", f"the body may have at most {_LARGEST_BODY} bytes")
-    if empty_ok and not raw.strip():
-        return {}
-    try:
-        body = json.loads(raw, parse_constant=_no_constant)
-        json.dumps(body, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise bad_request(f"the body is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise bad_request("the body must be a JSON object")
-    return body
-
-
-async def _patch_body(request: Request) -> Json:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != _MERGE_PATCH:
-        raise Failure(415, "UnsupportedMediaType", f"patches of type {kind or '(none)'} are not supported, only {_MERGE_PATCH}")
-    return await _json_body(request)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _dry_run(request: Request) -> bool:
-    given = request.query_params.getlist("dryRun")
-    if any(value not in ("", "All") for value in given):
-        raise bad_request("dryRun must be All")
-    return "All" in given
-
-
-def _flag(request: Request, name: str) -> bool:
-    value = request.query_params.get(name, "").lower()
-    if value not in ("", "1", "0", "true", "false"):
-        raise bad_request(f"{name} must be true or false")
-    return value in ("1", "true")
-
-
-def _number(text: str, what: str) -> int:
-    if text == "":
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise bad_request(f"{what} must be a whole number")
-    return int(text)

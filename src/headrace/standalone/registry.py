@@ -7,7 +7,7 @@ change what users may not. Objects are stored in the storage version of their ki
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from headrace.base.clock import Clock
@@ -15,31 +15,27 @@ from headrace.base.errors import Retriable
 from headrace.control.model import ObjectKey
 from headrace.core.resources.admission import admit, convert
 from headrace.core.resources.base import read
-from headrace.core.resources.invalid import FieldError, Invalid
+from headrace.core.resources.invalid import Invalid
 from headrace.core.resources.registry import KINDS, KindInfo, by_kind
 from headrace.core.resources.rules import Rules
-from headrace.standalone.failures import Cause, Failure, already_exists, bad_request, conflict, invalid, not_found
-from headrace.standalone.mergepatch import merge
-from headrace.standalone.metadata import made_up_name, on_create, on_delete, on_update
+from headrace.standalone.failures import Cause, Failure, already_exists, bad_request, invalid, not_found
+from headrace.standalone.metadata import on_create, on_delete, on_update
+from headrace.standalone.placing import (
+    Target,
+    bare,
+    check_preconditions,
+    check_unmoved,
+    patched,
+    placed,
+    refusal,
+    same_place,
+    with_finalizers,
+)
 from headrace.standalone.store import Store
 
 Json = dict[str, Any]
 CONTROLLER = "headrace:controller"
 USER = "headrace:user"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a request is about: a kind in a version, a namespace, and a name unless it is about the collection."""
-
-    info: KindInfo
-    version: str
-    namespace: str
-    name: str = ""
-
-    @property
-    def key(self) -> ObjectKey:
-        return ObjectKey(self.info.group, self.info.kind, self.namespace, self.name)
 
 
 class Registry:
@@ -61,7 +57,7 @@ class Registry:
 
     def create(self, target: Target, obj: Json, *, dry_run: bool = False, user: str = USER) -> Json:
         """Admit and write a new object; `target` names its collection."""
-        target, obj = _placed(target, obj)
+        target, obj = placed(target, obj)
         admitted = self._admit(target, obj, None, user)
         with self._store.writing():
             if self._store.get(target.key) is not None:
@@ -71,7 +67,7 @@ class Registry:
 
     def replace(self, target: Target, obj: Json, *, dry_run: bool = False) -> Json:
         """Put `obj` in the place of the object; its status stays."""
-        _same_place(target, obj)
+        same_place(target, obj)
         with self._store.writing():
             return self._update(target, obj, self._existing(target), USER, dry_run)
 
@@ -79,13 +75,13 @@ class Registry:
         """Apply a JSON merge patch; the status stays."""
         with self._store.writing():
             old = self._existing(target)
-            patched = _patched(convert(old, target.version), patch)
-            _same_place(target, patched)
-            return self._update(target, patched, old, USER, dry_run)
+            new = patched(convert(old, target.version), patch)
+            same_place(target, new)
+            return self._update(target, new, old, USER, dry_run)
 
     def replace_status(self, target: Target, obj: Json, *, dry_run: bool = False) -> Json:
         """Take the status of `obj` and nothing else."""
-        _same_place(target, obj)
+        same_place(target, obj)
         with self._store.writing():
             return self._update_status(target, obj, self._existing(target), dry_run)
 
@@ -93,15 +89,15 @@ class Registry:
         """Apply a JSON merge patch to the object and take the status of the result."""
         with self._store.writing():
             old = self._existing(target)
-            patched = _patched(convert(old, target.version), patch)
-            _same_place(target, patched)
-            return self._update_status(target, patched, old, dry_run)
+            new = patched(convert(old, target.version), patch)
+            same_place(target, new)
+            return self._update_status(target, new, old, dry_run)
 
     def delete(self, target: Target, options: Mapping[str, Any], *, dry_run: bool = False) -> Json | None:
         """Remove the object, or mark it while it has finalizers (then it is returned). `options`: `preconditions`."""
         with self._store.writing():
             old = self._existing(target)
-            _check_preconditions(target, old, options.get("preconditions") or {})
+            check_preconditions(target, old, options.get("preconditions") or {})
             gone = self._delete(target.key, old, dry_run)
             return None if gone is None else convert(gone, target.version)
 
@@ -124,7 +120,7 @@ class Registry:
             obj = self._of_uid(key, uid)
             finalizers = obj["metadata"].get("finalizers", [])
             if finalizer not in finalizers and "deletionTimestamp" not in obj["metadata"]:
-                self._write(key, _with_finalizers(obj, [*finalizers, finalizer]))
+                self._write(key, with_finalizers(obj, [*finalizers, finalizer]))
 
     def remove_finalizer(self, key: ObjectKey, uid: str, finalizer: str) -> None:
         """Remove it; an object that was only waiting for that is forgotten."""
@@ -133,7 +129,7 @@ class Registry:
             if obj is None or obj["metadata"]["uid"] != uid:
                 return
             left = [other for other in obj["metadata"].get("finalizers", []) if other != finalizer]
-            self._write(key, _with_finalizers(obj, left))
+            self._write(key, with_finalizers(obj, left))
 
     def create_owned(self, manifest: Json) -> None:
         """Create an object of the control plane's own; that it is there already is fine."""
@@ -152,7 +148,7 @@ class Registry:
         with self._store.writing():
             old = self._of_uid(key, uid)
             info = _info(key)
-            self._update(Target(info, info.storage, key.namespace, key.name), _patched(old, patch), old, CONTROLLER, False)
+            self._update(Target(info, info.storage, key.namespace, key.name), patched(old, patch), old, CONTROLLER, False)
 
     def delete_owned(self, key: ObjectKey, uid: str) -> None:
         """Delete an object, if it is still the one that was meant."""
@@ -189,10 +185,10 @@ class Registry:
         try:
             return convert(admit(obj, old, self._rules[user]), target.info.storage)
         except Invalid as error:
-            raise _refusal(target, error) from None
+            raise refusal(target, error) from None
 
     def _update(self, target: Target, obj: Json, old: Json, user: str, dry_run: bool) -> Json:
-        _check_unmoved(target, obj, old)
+        check_unmoved(target, obj, old)
         new = on_update(self._admit(target, obj, convert(old, target.version), user), old)
         going = "deletionTimestamp" in old["metadata"]
         added = set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", []))
@@ -204,20 +200,20 @@ class Registry:
         return convert(new if dry_run else self._write(target.key, new), target.version)
 
     def _update_status(self, target: Target, obj: Json, old: Json, dry_run: bool) -> Json:
-        _check_unmoved(target, obj, old)
+        check_unmoved(target, obj, old)
         new = {name: value for name, value in old.items() if name != "status"}
         if obj.get("status") is not None:
             new["status"] = obj["status"]
         try:
             read(target.info.model, convert(new, target.version))
         except Invalid as error:
-            raise _refusal(target, error) from None
+            raise refusal(target, error) from None
         return convert(new if dry_run else self._write(target.key, new), target.version)
 
     def _write(self, key: ObjectKey, obj: Json) -> Json:
         """Write what differs from what is there; an object that is going and has no finalizers left is removed."""
         old = self._store.get(key)
-        if old is not None and _bare(old) == _bare(obj):
+        if old is not None and bare(old) == bare(obj):
             return old
         if "deletionTimestamp" in obj["metadata"] and not obj["metadata"].get("finalizers"):
             self._remove(key)
@@ -241,96 +237,3 @@ class Registry:
 
 def _info(key: ObjectKey) -> KindInfo:
     return next(info for info in KINDS if (info.group, info.kind) == (key.group, key.kind))
-
-
-def _placed(target: Target, obj: Json) -> tuple[Target, Json]:
-    """The target with the new object's name, the object with its namespace."""
-    _same_kind(target, obj)
-    metadata = obj.get("metadata")
-    metadata = {} if metadata is None else metadata
-    if not isinstance(metadata, dict):
-        raise bad_request("metadata must be an object")
-    if metadata.get("namespace") not in (None, "", target.namespace):
-        raise bad_request(
-            f"the namespace of the object ({metadata['namespace']}) does not match that of the request ({target.namespace})"
-        )
-    name = metadata.get("name")
-    if not name and isinstance(metadata.get("generateName"), str):
-        name = made_up_name(metadata["generateName"])
-    if metadata.get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
-    placed = {**obj, "metadata": {**metadata, "namespace": target.namespace} | ({"name": name} if name else {})}
-    return replace(target, name=name if isinstance(name, str) else ""), placed
-
-
-def _same_place(target: Target, obj: Json) -> None:
-    _same_kind(target, obj)
-    metadata = obj.get("metadata")
-    if not isinstance(metadata, dict):
-        raise bad_request("metadata must be an object with a name")
-    if metadata.get("name") != target.name:
-        raise bad_request(f"the name of the object ({metadata.get('name')}) does not match that of the request ({target.name})")
-    if metadata.setdefault("namespace", target.namespace) != target.namespace:
-        raise bad_request(
-            f"the namespace of the object ({metadata['namespace']}) does not match that of the request ({target.namespace})"
-        )
-
-
-def _same_kind(target: Target, obj: Json) -> None:
-    wanted = {"apiVersion": target.info.api_version(target.version), "kind": target.info.kind}
-    for field, value in wanted.items():
-        if obj.setdefault(field, value) != value:
-            raise bad_request(f"the {field} of the object ({obj[field]}) does not match that of the request ({value})")
-
-
-def _check_unmoved(target: Target, obj: Json, old: Json) -> None:
-    """A resourceVersion or uid in what is sent must be that of the object."""
-    for field, text in (("resourceVersion", "the object has been modified"), ("uid", "the object is another one by now")):
-        given = obj["metadata"].get(field)
-        if given and given != old["metadata"][field]:
-            raise conflict(
-                target.info.plural,
-                target.name,
-                f"{text} ({field} is {old['metadata'][field]}, not {given}); read it anew and try again",
-            )
-
-
-def _check_preconditions(target: Target, old: Json, preconditions: Mapping[str, Any]) -> None:
-    for field in ("uid", "resourceVersion"):
-        if preconditions.get(field) and preconditions[field] != old["metadata"][field]:
-            raise conflict(target.info.plural, target.name, f"the precondition {field} {preconditions[field]} does not hold")
-
-
-def _patched(obj: Json, patch: Json) -> Json:
-    result = merge(obj, patch)
-    given = patch.get("metadata")
-    if not isinstance(given, dict) or "resourceVersion" not in given:
-        # Without a version in the patch, whatever is there now is patched.
-        result = {**result, "metadata": _unversioned(result.get("metadata"))}
-    return dict(result)
-
-
-def _unversioned(metadata: Any) -> Any:
-    return (
-        {key: value for key, value in metadata.items() if key != "resourceVersion"} if isinstance(metadata, dict) else metadata
-    )
-
-
-def _with_finalizers(obj: Json, finalizers: list[str]) -> Json:
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "finalizers"}
-    return {**obj, "metadata": metadata | ({"finalizers": finalizers} if finalizers else {})}
-
-
-def _bare(obj: Json) -> Json:
-    return {**obj, "metadata": _unversioned(obj["metadata"])}
-
-
-def _refusal(target: Target, error: Invalid) -> Failure:
-    causes = [_cause(path, fault) for fault in error.errors for path in fault.paths or ("",)]
-    return invalid(target.info.kind, target.name, causes, target.info.group)
-
-
-def _cause(path: str, fault: FieldError) -> Cause:
-    reasons = {"missing field(s)": "FieldValueRequired", "unknown field(s)": "FieldValueForbidden"}
-    text = f"{fault.message} ({fault.details})" if fault.details else fault.message
-    return Cause(path, text, reasons.get(fault.message, "FieldValueInvalid"))

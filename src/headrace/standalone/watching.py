@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.core.resources.admission import convert
 from headrace.standalone.failures import Failure
-from headrace.standalone.registry import Target
+from headrace.standalone.placing import Target
 from headrace.standalone.selectors import Matcher
 from headrace.standalone.store import Change, Event, Store
 

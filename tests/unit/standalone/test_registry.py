@@ -12,7 +12,8 @@ from headrace.control.model import ObjectKey
 from headrace.core.resources.registry import CHANNEL, CONFIG_MAP, KAFKA_CHANNEL
 from headrace.standalone.failures import Failure
 from headrace.standalone.home import home_rules
-from headrace.standalone.registry import Registry, Target
+from headrace.standalone.placing import Target
+from headrace.standalone.registry import Registry
 from headrace.standalone.store import Store
 
 KEY = ObjectKey("", "ConfigMap", "default", "settings")

@@ -186,7 +186,7 @@ class Installation:
         conditions = self.cluster.get(what, namespace).get("status", {}).get("conditions", [])
         return next((dict(one) for one in conditions if one["type"] == kind), {})
 
-    def wait_ready(self, what: str, namespace: str, seconds: float = 90) -> None:
+    def wait_ready(self, what: str, namespace: str, seconds: float = 180) -> None:
         try:
             eventually(lambda: self.ready(what, namespace), seconds, f"{what} is Ready", interval=0.3)
         except AssertionError:

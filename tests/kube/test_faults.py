@@ -46,7 +46,7 @@ def test_a_contract_that_was_deleted_comes_back_and_a_changed_deployment_is_put_
     cluster.kubectl("scale", "deployment/headrace-receiver", "--replicas=7", "-n", NAMESPACE)
     eventually(lambda: system.deployment("headrace-receiver")["spec"]["replicas"] == 1, 30, interval=0.2)
     assert system.ready("broker/kept", "default")
-    cluster.kubectl("delete", "broker/kept", "--timeout=90s")
+    cluster.kubectl("delete", "broker/kept", "--timeout=150s")
 
 
 @pytest.mark.spec("ES-5", "ES-6")

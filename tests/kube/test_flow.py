@@ -61,7 +61,7 @@ def sent_ids(got: list[Event]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.spec("CP-B1", "CP-B2", "CP-B3", "CP-B4", "CP-T1", "CP-T2", "CP-X2", "CP-X3", "CP-D4", "ES-1", "ES-3")
 def test_an_event_sent_to_a_broker_reaches_its_trigger_and_all_goes_again(
     system: Installation, admin: Admin, kafka: KafkaSettings, sink: tuple[str, list[Event]]
@@ -74,7 +74,7 @@ def test_an_event_sent_to_a_broker_reaches_its_trigger_and_all_goes_again(
     eventually(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 60)
     system.run_pod("kafka-broker-dispatcher")
     system.wait_ready("broker/orders", "default")
-    system.wait_ready("trigger/early", "default", 180)
+    system.wait_ready("trigger/early", "default", 500)
     seen = cluster.get("broker/orders", "default")
     address = seen["status"]["address"]["url"]
     assert address == f"http://kafka-broker-ingress.{NAMESPACE}.svc.cluster.local/default/orders"
@@ -93,7 +93,7 @@ def test_an_event_sent_to_a_broker_reaches_its_trigger_and_all_goes_again(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.spec("CP-C1", "CP-S1", "CP-S2", "CP-S3", "CP-S5", "CP-S7", "CP-X6", "CP-D5")
 def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
     system: Installation, admin: Admin, sink: tuple[str, list[Event]]
@@ -118,7 +118,7 @@ def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
     assert system.deployment(name)["spec"]["strategy"]["type"] == "Recreate"
     system.run_pod(name)
     for what in ("kafkachannel/news", "channel/news", "subscription/reader"):
-        system.wait_ready(what, "default", 180)
+        system.wait_ready(what, "default", 500)
     service = cluster.get("service/news-kn-channel", "default")
     assert service["spec"]["externalName"] == f"kafka-channel-ingress.{NAMESPACE}.svc.cluster.local"
     address = cluster.get("channel/news", "default")["status"]["address"]["url"]
@@ -138,7 +138,7 @@ def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_five_hundred_triggers_at_once(system: Installation) -> None:
     cluster = system.cluster
     cluster.apply(broker("many"))
@@ -154,7 +154,7 @@ def test_five_hundred_triggers_at_once(system: Installation) -> None:
         states = cluster.kubectl("get", "triggers", "-n", "default", "-o", f"jsonpath={path}").stdout.split()
         return states.count("True") == 500
 
-    eventually(all_ready, 300, "all triggers are Ready", interval=1.0)
+    eventually(all_ready, 600, "all triggers are Ready", interval=1.0)
     print(
         f"\n500 triggers: applied by kubectl in {applied - started:.1f} s, all Ready {time.monotonic() - applied:.1f} s later"
     )

@@ -142,7 +142,7 @@ class Operator:
         if maps_mirror is None:
             raise Terminal("ConfigMaps are not followed", subject="operator")
         maps = ContractMaps(self._api, maps_mirror, settings.namespace, self._clock, upkeep.owners)
-        return KubeWorld(settings, mirrors, maps, upkeep, tables, topics, self._clock, self._check_leading)
+        return KubeWorld(settings, mirrors, maps, upkeep, tables, topics, self._clock, self._check_leading, self._changed)
 
     def _mirrors(self) -> list[Mirror]:
         api, namespace = self._api, self._settings.namespace

@@ -54,7 +54,9 @@ class KubeWorld:
         topics: TopicWatch,
         clock: Clock,
         leading: Callable[[], None],
+        changed: Callable[[], None],
     ) -> None:
+        """`leading` raises when another operator leads; `changed` asks for another round."""
         self._settings = settings
         self._mirrors = mirrors
         self._maps = maps
@@ -63,6 +65,7 @@ class KubeWorld:
         self._topics = topics
         self._clock = clock
         self._leading = leading
+        self._changed = changed
         self.references: frozenset[ObjectKey] = frozenset()
 
     def observe(self, failures: Mapping[Action, Failure]) -> Observed:
@@ -91,6 +94,9 @@ class KubeWorld:
 
     def follow(self, plan: Plan) -> None:
         """Observe what the plan needs to know of."""
+        if not plan.references <= self.references:
+            # What is there already is shown to the next round, which nothing else may ask for.
+            self._changed()
         self.references = plan.references
         self._mirrors.follow(plan.references)
         self._topics.follow(plan.topics)

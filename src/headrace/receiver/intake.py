@@ -87,7 +87,7 @@ class Intake:
         latencies = ingress.latencies if ingress is not None else self._nobody
         request = Request(protocol, items, fields, ingress, latencies, self._bodies.now)
         if scope.method != "POST":
-            request.finish(_without_event(scope.method, fields, ingress))
+            self._bodies.refuse(request, _without_event(scope.method, fields, ingress))
         elif ingress is None:
             self._bodies.refuse(request, answers.NOT_FOUND)
         elif ingress.closed:

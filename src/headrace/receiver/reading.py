@@ -16,9 +16,8 @@ from headrace.receiver.rsgi import Pending, Scope
 
 Take = Callable[[Request, bytes], None]
 
-_DISCARD_FROM = 64 * 1024
 _DISCARD_MOST = 8 * 1024 * 1024
-"""A refused body between these sizes is read and dropped, since many clients look for an answer only after they have sent it."""
+"""A refused body up to this size is read and dropped, so that the connection can go on; many clients look for an answer only then."""
 _DOUBT_SECONDS = 0.01
 _LENGTH = bad_request("The Content-Length is no number")
 
@@ -64,13 +63,14 @@ class BodyReader:
             self._take(request, b"")
 
     def refuse(self, request: Request, answer: Answer) -> None:
-        """Answer a request whose body has not been read: after the body, where it is neither small nor huge."""
-        declared = request.fields.get("content-length", "0")
+        """Answer a request whose body has not been read: after the body, unless that is huge or the client waits for a go-ahead."""
+        fields = request.fields
+        declared = fields.get("content-length", "0")
         size = int(declared) if declared.isdecimal() and len(declared) < 20 else 0
-        if not _DISCARD_FROM < size < _DISCARD_MOST and "transfer-encoding" not in request.fields:
+        if "expect" not in fields and (0 < size <= _DISCARD_MOST or "transfer-encoding" in fields):
+            self._discard(request, answer)
+        else:
             request.finish(answer)
-            return
-        self._discard(request, answer)
 
     def expire(self, seconds: float) -> None:
         """Answer the requests whose body has not arrived within `seconds`; to be called now and then."""

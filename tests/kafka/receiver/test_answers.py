@@ -127,6 +127,7 @@ def test_an_unknown_path_is_answered_404(bench: Bench, path: str) -> None:
     assert bench.send(path).status == 404
 
 
+@pytest.mark.spec("CP-C3")
 @pytest.mark.parametrize("host", ["c-kn-channel.ns.svc.cluster.local", "C-kn-channel.ns.svc.cluster.LOCAL:8080"])
 def test_a_channel_is_found_by_its_host(receivers: Benches, kafka: KafkaSettings, name: str, host: str) -> None:
     bench = receivers().start(resource(kafka, name, "/channels/ns/c", ingress_host="c-kn-channel.ns.svc.cluster.local"))

@@ -10,10 +10,17 @@ from tests.support.system import Inbox, System
 
 
 @pytest.fixture(scope="session")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+def session_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     running = System(tmp_path_factory.mktemp("headrace") / "data").start()
     yield running
     running.stop()
+
+
+@pytest.fixture
+def system(session_system: System) -> Iterator[System]:
+    """The running system; what a test made in it is deleted afterwards."""
+    yield session_system
+    session_system.tidy()
 
 
 @pytest.fixture

@@ -125,6 +125,15 @@ class System:
                     made.append(Selected(kind, namespace, obj["metadata"]["name"]))
             wait_ready(client, made, seconds)
 
+    def tidy(self) -> None:
+        """Delete all Brokers, Triggers, channels and Subscriptions: what runs for them would slow down the tests to come."""
+        with self.client() as client:
+            types = [one for one in client.types() if one.has_status and one.version == "v1"]
+            for kind in sorted(types, key=lambda one: one.kind not in ("Trigger", "Subscription")):
+                for obj in client.select(kind, None)["items"]:
+                    if not obj["metadata"].get("ownerReferences"):
+                        client.delete(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
+
     def get(self, word: str, namespace: str = "default") -> Json:
         """One object: `trigger/NAME`."""
         with self.client() as client:

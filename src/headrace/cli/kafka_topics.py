@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.base.clock import Deadline
-from headrace.base.errors import HeadraceError, Terminal, UsageError, WaitTimeout
+from headrace.base.errors import HeadraceError, Retriable, Terminal, UsageError, WaitTimeout
 from headrace.cli.kafka_target import target
 from headrace.cli.output import Format, OutputOption, console, error_console, parse_assignments, print_data, print_table
 from headrace.cli.settings import AuthOption, BootstrapOption, DataDirOption, InstanceOption, loaded
@@ -123,7 +123,7 @@ def describe(
     words = [f"{one.name}={'(hidden)' if one.value is None else one.value}" for one in configs]
     out = console()
     out.print(
-        f"Topic: {topic}  TopicId: {facts.topic_id}  PartitionCount: {facts.partitions}  ReplicationFactor: {facts.replication}  "
+        f"Topic: {topic}  TopicId: {_topic_id(facts)}  PartitionCount: {facts.partitions}  ReplicationFactor: {facts.replication}  "
         f"Configs: {','.join(words) or 'none but defaults'}",
         markup=False,
     )
@@ -194,7 +194,12 @@ def _described(admin: Admin, topic: str, wait_isr: int | None, timeout: float) -
     """The topic, once each of its partitions has `wait_isr` in-sync replicas if that is given."""
     deadline = Deadline(timeout)
     while True:
-        facts = admin.describe(topic)
+        try:
+            facts = admin.describe(topic)
+        except Retriable:
+            if wait_isr is None or deadline.expired:
+                raise
+            continue
         if facts is None:
             raise Terminal("does not exist", subject=f"topic {topic}", hint="`headrace kafka topics list` shows those that do")
         if wait_isr is None or all(len(part.in_sync) == wait_isr for part in facts.details):
@@ -210,7 +215,7 @@ def _described(admin: Admin, topic: str, wait_isr: int | None, timeout: float) -
 def _topic(facts: TopicFacts) -> dict[str, Any]:
     return {
         "name": facts.name,
-        "topicId": facts.topic_id,
+        "topicId": _topic_id(facts),
         "internal": facts.internal,
         "replicationFactor": facts.replication,
         "partitions": [
@@ -218,6 +223,11 @@ def _topic(facts: TopicFacts) -> dict[str, Any]:
             for number, part in enumerate(facts.details)
         ],
     }
+
+
+def _topic_id(facts: TopicFacts) -> str:
+    """As Kafka's own tools and files write it: base64 in its URL-safe form."""
+    return facts.topic_id.replace("+", "-").replace("/", "_")
 
 
 def _config(value: ConfigValue) -> dict[str, Any]:

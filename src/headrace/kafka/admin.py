@@ -30,6 +30,15 @@ T = TypeVar("T")
 _SERVE_SECONDS = 0.1
 
 
+ADMIN_CLIENT: Mapping[str, Any] = {
+    "log_level": 2,
+    # Requests go to the broker that the metadata name as controller. Without a topic of its own the library would look again after
+    # five minutes only, and ask a broker that has died until then.
+    "topic.metadata.refresh.interval.ms": 2000,
+}
+"""What every administrative client is set to."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
     """One partition: broker ids; `leader` is -1 while there is none."""
@@ -68,7 +77,7 @@ class Admin:
         self._groups = GroupClient(settings, timeout)
         self._where = f"Kafka at {settings.bootstrap_servers}"
         self._refused: KafkaError | None = None
-        self._client = AdminClient(settings.client(log_level=2, error_cb=self._note))
+        self._client = AdminClient(settings.client(**ADMIN_CLIENT, error_cb=self._note))
 
     # Topics
 

@@ -5,9 +5,8 @@ Every call blocks until Kafka answered, at most `timeout` seconds, and raises `R
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import IntEnum
@@ -20,12 +19,15 @@ from confluent_kafka.admin._resource import ResourceType
 
 from headrace.base.clock import Deadline
 from headrace.base.errors import Retriable
-from headrace.kafka.admin import Admin, TopicFacts
+from headrace.kafka.admin import ADMIN_CLIENT, Admin, TopicFacts
 from headrace.kafka.failures import kafka_error
+from headrace.kafka.groups import GroupClient
 from headrace.kafka.settings import KafkaSettings
-from headrace.kafka.wire import KeyType, connect, connect_any
+from headrace.kafka.wire import connect
 
 T = TypeVar("T")
+
+_ASK_SECONDS = 3.0
 
 
 class Origin(IntEnum):
@@ -86,11 +88,11 @@ class Inspector:
     def __init__(self, settings: KafkaSettings, timeout: float = 10.0) -> None:
         self._settings = settings
         self._timeout = timeout
-        self._client = AdminClient(settings.client(log_level=2))
+        self._client = AdminClient(settings.client(**ADMIN_CLIENT))
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, list[ConfigValue]]:
         """The settings of each topic that are not Kafka's defaults. Raises `Terminal` for a topic that does not exist."""
-        found = self._configs(ConfigResource(ResourceType.TOPIC, topic) for topic in topics)
+        found = self._configs([ConfigResource(ResourceType.TOPIC, topic) for topic in topics])
         return {name: [value for value in values if value.origin is not Origin.DEFAULT] for name, values in found.items()}
 
     def broker_setting(self, name: str, broker: int) -> str | None:
@@ -133,18 +135,7 @@ class Inspector:
 
     def group_offsets(self, name: str) -> dict[tuple[str, int], int]:
         """Everything that the group has committed: (topic, partition) -> offset; empty for a group that does not exist."""
-        deadline = Deadline(self._timeout)
-        while True:
-            try:
-                with connect_any(self._settings, self._timeout) as connection:
-                    node = connection.find_coordinator(name, KeyType.GROUP)
-                with connect(self._settings, node.host, node.port, self._timeout) as connection:
-                    return connection.group_offsets(name)
-            except Retriable:
-                # The coordinator is on its way, or gone with another to come.
-                if deadline.expired:
-                    raise
-                time.sleep(0.1)
+        return GroupClient(self._settings, self._timeout).offsets(name)
 
     def sizes(self, topics: Iterable[TopicFacts]) -> dict[tuple[str, int], int]:
         """Bytes on disk of each partition, at its leader; partitions without a leader are absent."""
@@ -162,14 +153,21 @@ class Inspector:
                     sizes |= connection.partition_sizes(partitions)
         return sizes
 
-    def _configs(self, resources: Iterable[ConfigResource]) -> dict[str, list[ConfigValue]]:
-        futures = self._client.describe_configs(list(resources), request_timeout=self._timeout)
-        return {
-            resource.name: [
-                _value(entry) for entry in settled(future, f"{resource.restype.name.lower()} {resource.name}").values()
-            ]
-            for resource, future in futures.items()
-        }
+    def _configs(self, resources: Sequence[ConfigResource]) -> dict[str, list[ConfigValue]]:
+        """Asked again while the broker that was taken for the controller is gone."""
+        deadline = Deadline(self._timeout)
+        while True:
+            futures = self._client.describe_configs(list(resources), request_timeout=min(_ASK_SECONDS, self._timeout))
+            try:
+                return {
+                    resource.name: [
+                        _value(entry) for entry in settled(future, f"{resource.restype.name.lower()} {resource.name}").values()
+                    ]
+                    for resource, future in futures.items()
+                }
+            except Retriable:
+                if deadline.expired:
+                    raise
 
 
 def settled(future: Future[T], subject: str) -> T | Any:

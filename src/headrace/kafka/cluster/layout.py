@@ -150,5 +150,9 @@ class Layout:
             case Security.SASL_SSL:
                 password = self.passwords[user]
                 return Auth(
-                    protocol=Protocol.SASL_SSL, mechanism=Mechanism.SCRAM_SHA_512, user=user.value, password=password, ca_crt=ca_crt
+                    protocol=Protocol.SASL_SSL,
+                    mechanism=Mechanism.SCRAM_SHA_512,
+                    user=user.value,
+                    password=password,
+                    ca_crt=ca_crt,
                 )

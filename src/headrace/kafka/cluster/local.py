@@ -25,7 +25,7 @@ from headrace.kafka.node import Listener, NodeConfig, render_log4j, render_prope
 from headrace.kafka.runtime import SERVER, KafkaRuntime
 from headrace.kafka.settings import KafkaSettings
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 _STOP_SECONDS = 30.0
 _MECHANISM = "SCRAM-SHA-512"
 _SHARED = {
@@ -33,9 +33,6 @@ _SHARED = {
     "num.partitions": "3",
     "offsets.retention.minutes": "525600",
     "group.initial.rebalance.delay.ms": "0",
-    # A broker that is gone leaves the ISR, and one that is back joins it, while somebody looks on.
-    "broker.session.timeout.ms": "6000",
-    "replica.lag.time.max.ms": "10000",
     # Small heaps: the cleaner's default buffer alone is 128 MiB.
     "log.cleaner.dedupe.buffer.size": "16777216",
     "num.network.threads": "2",

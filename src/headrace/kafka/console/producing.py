@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +16,7 @@ from headrace.kafka.failures import kafka_error
 from headrace.kafka.settings import KafkaSettings
 
 _LINGER_MS = 5
+_POLL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,9 @@ class Produced:
 
 
 class Sender:
-    """Produces to one topic. `on_ack` is called for each record that Kafka has; `timeout` bounds the wait for one, in seconds."""
+    """Produces to one topic. `on_ack` is called, in another thread, for each record that Kafka has; `timeout` bounds the wait for
+    one, in seconds.
+    """
 
     def __init__(
         self,
@@ -74,16 +79,25 @@ class Sender:
         Ends early only when a record can't be handed over at all; raises what `records` raises, after having waited for the others.
         """
         extra = list(headers)
+        done = threading.Event()
+        # Acknowledgements are told while the next record is still awaited.
+        poller = threading.Thread(target=self._poll, args=(done,), name="acknowledgements", daemon=True)
+        poller.start()
         try:
             for number, record in enumerate(records, 1):
                 chosen = record if partition is None else replace(record, partition=partition)
                 self._hand_over(number, chosen, [*chosen.headers, *extra])
-                self._producer.poll(0)
         finally:
+            done.set()
+            poller.join()
             left = self._producer.flush(self._timeout + 5)
             if left:
                 self._fail(Retriable(f"{left} records were not acknowledged in time", subject=f"topic {self._topic}"), left)
         return self._produced
+
+    def _poll(self, done: threading.Event) -> None:
+        while not done.is_set():
+            self._producer.poll(_POLL)
 
     def _hand_over(self, number: int, record: Outgoing, headers: list[tuple[str, str | bytes | None]]) -> None:
         options: dict[str, Any] = {}
@@ -105,7 +119,7 @@ class Sender:
                     self._topic, value=record.value, key=record.key, headers=headers or None, on_delivery=done, **options
                 )
             except BufferError:
-                self._producer.poll(0.1)
+                time.sleep(_POLL)
             except KafkaException as error:
                 self._fail(kafka_error(error, f"record {number} to topic {self._topic}"), 1)
                 return

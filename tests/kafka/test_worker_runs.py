@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +10,7 @@ import pytest
 
 from headrace.core.contract import Resource, dump
 from headrace.core.progress import Progress, ProgressRecord, Straggler
-from headrace.dispatcher.spec import LaneOrders, Limits, WorkerSpec
+from headrace.dispatcher.spec import LaneOrders, Limits
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
 from tests.support.frames import event_frame, frame
@@ -298,56 +293,10 @@ def test_a_full_ring_makes_the_reader_wait_and_loses_nothing(bench: Workbench) -
 # -- in a process of its own ------------------------------------------------------------------------------------------
 
 
-class Process:
-    """`run_partition` in a process, as Spark would call it; frames go in by a pipe."""
-
-    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
-        path = folder / f"spec-{spec.run}.pickle"
-        path.write_bytes(pickle.dumps(spec))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.worker_process", str(path)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": "src:."},
-        )
-        self.errors = ""
-
-    def feed(self, *frames: bytes) -> None:
-        assert self._process.stdin is not None
-        for one in frames:
-            self._process.stdin.write(struct.pack(">i", len(one)) + one)
-        self._process.stdin.flush()
-
-    def end_input(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    def wait(self, seconds: float = 30.0) -> int:
-        code = self._process.wait(seconds)
-        self._close()
-        return code
-
-    def _close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stderr is not None
-        self._process.stdin.close()
-        self.errors = self._process.stderr.read().decode()
-        self._process.stderr.close()
-
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._close()
-
-
 def test_a_newer_run_ends_the_process_at_once(bench: Workbench, sink: Subscriber, tmp_path: Path) -> None:
     bench.subscribe(egress(sink.url()))
     bench.begin_run()
-    process = Process(bench.spec({"lane": 0}), tmp_path)
+    process = bench.spawn(bench.spec({"lane": 0}), tmp_path)
     process.feed(event_frame(0, 0))
     eventually(lambda: sink.ids == ["0"])
     bench.begin_run()
@@ -360,7 +309,7 @@ def test_a_worker_of_an_old_run_does_not_begin(bench: Workbench, sink: Subscribe
     bench.begin_run()
     spec = bench.spec({"lane": 0})
     bench.begin_run()
-    process = Process(spec, tmp_path)
+    process = bench.spawn(spec, tmp_path)
     process.feed(event_frame(0, 0))
     assert process.wait() == 0
     assert sink.requests == []
@@ -372,7 +321,7 @@ def test_an_error_inside_ends_the_process_after_writing_what_can_be_written(
 ) -> None:
     bench.subscribe(egress(sink.url()))
     bench.begin_run()
-    process = Process(bench.spec({"lane": 0}), tmp_path)
+    process = bench.spawn(bench.spec({"lane": 0}), tmp_path)
     process.feed(event_frame(0, 0), event_frame(0, 1))
     eventually(lambda: len(sink.requests) == 2)
     process.feed(b"junk" if what == "junk" else event_frame(5, 0))
@@ -384,7 +333,7 @@ def test_an_error_inside_ends_the_process_after_writing_what_can_be_written(
 def test_a_process_whose_input_ends_returns_in_order(bench: Workbench, sink: Subscriber, tmp_path: Path) -> None:
     bench.subscribe(egress(sink.url()))
     bench.begin_run()
-    process = Process(bench.spec({"lane": 0}), tmp_path)
+    process = bench.spawn(bench.spec({"lane": 0}), tmp_path)
     process.feed(*(event_frame(0, offset) for offset in range(5)), frame(0, 5))
     eventually(lambda: len(sink.requests) == 5)
     assert process.running
@@ -397,7 +346,7 @@ def test_after_a_kill_only_what_was_in_flight_or_done_in_the_last_second_is_repe
     with subscriber(Answer(delay=0.01)) as server:
         bench.subscribe(egress(server.url()))
         bench.begin_run()
-        process = Process(bench.spec({"lane": 0}), tmp_path)
+        process = bench.spawn(bench.spec({"lane": 0}), tmp_path)
         process.feed(*(event_frame(0, offset) for offset in range(5000)))
         eventually(lambda: "lane" in bench.progress and bench.progress["lane"].progress.low > 500)
         process.kill()

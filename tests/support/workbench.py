@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import queue
+import struct
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from headrace.base.clock import Deadline
 from headrace.core.contract import BackoffPolicy, DeliveryOrder, Egress, EgressConfig, Reference, Resource, dump
 from headrace.core.contractlog import drain_record, run_record
+from headrace.core.frame import parse_frame
 from headrace.core.heartbeat import WorkerReport, decode_report
 from headrace.core.names import Internal
 from headrace.core.progress import Progress, ProgressRecord, progress_key
@@ -73,8 +80,11 @@ class Workbench:
         self.run = ""
         self._runs = 0
         self.workers: list[Worker] = []
+        self.processes: list[WorkerProcess] = []
 
     def close(self) -> None:
+        for process in self.processes:
+            process.kill()
         for worker in self.workers:
             worker.stop()
         for reader in self._readers:
@@ -111,6 +121,15 @@ class Workbench:
         for offset in range(count):
             producer.produce(self.topic, value=value if offset == at else b"", headers=list(headers) if offset == at else [])
             producer.flush(20)
+
+    def produce_events(self, count: int) -> None:
+        """Write to the topic what `Worker.events` feeds for the first `count` offsets."""
+        producer = Producer(self.kafka.client())
+        for offset in range(count):
+            frame = parse_frame(event_frame(0, offset))
+            headers: Any = [(name.decode(), value) for name, value in frame.headers]
+            producer.produce(self.topic, key=b"k", value=frame.value, headers=headers, partition=0)
+        producer.flush(20)
 
     # -- the driver -----------------------------------------------------------------------------------------------
 
@@ -152,6 +171,12 @@ class Workbench:
         worker = Worker(spec)
         self.workers.append(worker)
         return worker
+
+    def spawn(self, spec: WorkerSpec, folder: Path) -> WorkerProcess:
+        """A worker in a process of its own; `folder` gets its spec."""
+        process = WorkerProcess(spec, folder)
+        self.processes.append(process)
+        return process
 
     # -- what the worker says -------------------------------------------------------------------------------------
 
@@ -252,3 +277,60 @@ class Worker:
                 self.rows += [parse_catchup_row(row) for row in batch.column(0).to_pylist() if row is not None]
         except BaseException as error:
             self.error = error
+
+
+class WorkerProcess:
+    """`run_partition` in a process, as Spark would call it; frames go in by a pipe."""
+
+    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+        path = folder / f"spec-{spec.run}.pickle"
+        path.write_bytes(pickle.dumps(spec))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.worker_process", str(path)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": "src:."},
+        )
+        self.errors = ""
+
+    def feed(self, *frames: bytes) -> None:
+        assert self._process.stdin is not None
+        for one in frames:
+            self._process.stdin.write(struct.pack(">i", len(one)) + one)
+        self._process.stdin.flush()
+
+    def end_input(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def wait(self, seconds: float = 30.0) -> int:
+        code = self._process.wait(seconds)
+        self._close()
+        return code
+
+    def _close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stderr is not None
+        self._process.stdin.close()
+        self.errors = self._process.stderr.read().decode()
+        self._process.stderr.close()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it, if it still runs."""
+        if self.running:
+            self._process.kill()
+            self.wait()
+
+    def peak_memory(self) -> int:
+        """Bytes that were resident at most."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+    def cpu_seconds(self) -> float:
+        """Processor time used so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

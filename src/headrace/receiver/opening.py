@@ -45,6 +45,8 @@ class Opener:
         self._latencies = latencies
         self._gatekeeper = gatekeeper
         self._auths: dict[tuple[str, ...], tuple[float, Auth]] = {}
+        """The identities in use, by Secret, with the time when each was had."""
+        self._auths_before: dict[tuple[str, ...], tuple[float, Auth]] = {}
         self._told: set[str] = set()
         self.table = IngressTable()
         """The table in force."""
@@ -55,6 +57,7 @@ class Opener:
         """The table of `resources`. One that holds an address in the table in force keeps it, else the first one gets it."""
         self.unsettled = False
         before = self.table
+        self._auths_before, self._auths = self._auths, {}
         wanted = sorted(resources, key=lambda resource: resource.uid in before.closed or resource.uid not in before.ingresses)
         table = IngressTable([self._ingress(resource) for resource in wanted])
         used = {ingress.producer for ingress in table.ingresses.values() if ingress.producer is not None}
@@ -89,6 +92,9 @@ class Opener:
                 ingress.plain = ingress.guard is None and not ingress.structured
         except HeadraceError as error:
             ingress.closed = str(error)
+        except Exception:
+            log.exception("An ingress could not be opened", uid=resource.uid)
+            ingress.closed, self.unsettled = "it could not be opened: the receiver's log says why", True
         for name in unknown_fields(resource):
             self._once(name)
         return ingress
@@ -123,15 +129,16 @@ class Opener:
     def _auth(self, reference: Reference) -> Auth:
         now = self._clock.monotonic()
         key = (reference.namespace, reference.name, reference.uuid, reference.version)
-        since, auth = self._auths.get(key, (-SECRET_SECONDS, None))
+        since, auth = self._auths.get(key) or self._auths_before.get(key) or (now, None)
         if auth is None or now - since >= SECRET_SECONDS:
+            since = now
             try:
                 auth = self._secrets(reference)
             except HeadraceError:
                 self.unsettled = True
                 if auth is None:
                     raise
-            self._auths[key] = (now, auth)
+        self._auths[key] = (since, auth)
         return auth
 
     def _tell(self, before: IngressTable, now: IngressTable) -> None:

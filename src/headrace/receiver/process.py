@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 _BEAT_SECONDS = 1.0
 _PROBE_SECONDS = 2.0
-_STALLED_SECONDS = 15.0
+_STALLED_SECONDS = 30.0
 _STOPPING_BODY_SECONDS = 3.0
 """How long a client may take for a body once the process is to stop."""
 _LOOK_SECONDS = 0.2
@@ -163,6 +163,7 @@ class Receiver:
         if self._gatekeeper is not None:
             self._gatekeeper.refresh()
         for producer in self._pool.producers:
+            self._turns["reach"] = self._now()
             if not producer.reachable or producer.failing:
                 producer.probe(_PROBE_SECONDS)
 

@@ -1,4 +1,6 @@
-"""Run Ivy, which comes inside Spark, to fetch jars that are named exactly. It looks nothing up: no metadata, no dependencies."""
+"""Run Ivy, which comes inside Spark, to fetch jars. For users these are named exactly and nothing is looked up: no metadata, no
+dependencies. Only `kafka.jarlock`, which writes the list of names, asks for dependencies.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ from headrace.base.errors import Terminal
 from headrace.kafka.trust import proxy_options, trust_options
 
 _SETTINGS = """<ivysettings>
+  <property name="ivy.maven.lookup.sources" value="false"/>
+  <property name="ivy.maven.lookup.javadoc" value="false"/>
   <settings defaultResolver="maven"/>
-  <resolvers><ibiblio name="maven" m2compatible="true" usepoms="false"{root}/></resolvers>
+  <resolvers><ibiblio name="maven" m2compatible="true" usepoms="{poms}"{root}/></resolvers>
 </ivysettings>
 """
 _MODULE = """<ivy-module version="2.0">
@@ -24,10 +28,13 @@ _MODULE = """<ivy-module version="2.0">
   <configurations><conf name="default"/></configurations>
   <dependencies>
 {dependencies}
+{exclusions}
   </dependencies>
 </ivy-module>
 """
-_DEPENDENCY = '    <dependency org={0} name={1} rev={2} conf="default->*" transitive="false"/>'
+_ALONE = '    <dependency org={0} name={1} rev={2} conf="default->*" transitive="false"/>'
+_WITH_DEPENDENCIES = '    <dependency org={0} name={1} rev={2} conf="default->master,runtime"/>'
+_WITHOUT = "    <exclude org={0} module={1}/>"
 _TIMEOUTS = ("-Dsun.net.client.defaultConnectTimeout=10000", "-Dsun.net.client.defaultReadTimeout=30000")
 _SUCCESS = re.compile(r"\[SUCCESSFUL \] (\S+)#(\S+);(\S+)!")
 _URL = re.compile(r"\s+(https?://\S+\.jar)\s*$")
@@ -54,14 +61,22 @@ def run_ivy(
     *,
     mirror: str = "",
     machine_trust: bool = True,
+    without: Sequence[tuple[str, str]] | None = None,
 ) -> Outcome:
     """Fetch `wanted` (organisation, module, revision) into `folder`; what Ivy says is added to `log`.
 
-    `on_jar` is called as each arrives. With `machine_trust` the machine's certificate authorities apply, else Java's own.
+    `on_jar` is called as each arrives. With `machine_trust` the machine's certificate authorities apply, else Java's own. `without`:
+    None fetches exactly what is wanted; else dependencies too, except those (organisation, module) and what only they need.
     """
-    (folder / "settings.xml").write_text(_SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""))
+    (folder / "settings.xml").write_text(
+        _SETTINGS.format(poms=str(without is not None).lower(), root=f" root={quoteattr(mirror)}" if mirror else "")
+    )
+    dependency = _ALONE if without is None else _WITH_DEPENDENCIES
     (folder / "ivy.xml").write_text(
-        _MODULE.format(dependencies="\n".join(_DEPENDENCY.format(*map(quoteattr, jar)) for jar in wanted))
+        _MODULE.format(
+            dependencies="\n".join(dependency.format(*map(quoteattr, jar)) for jar in wanted),
+            exclusions="\n".join(_WITHOUT.format(*map(quoteattr, module)) for module in without or ()),
+        )
     )
     command = [
         str(java),
@@ -79,7 +94,7 @@ def run_ivy(
                 on_jar((match[1], match[2], match[3]))
     with log.open("a") as file:
         file.writelines(lines)
-    return Outcome(_found(wanted, folder / "cache"), _distinct(_URL, lines, 1), _distinct(_REASON, lines, 0))
+    return Outcome(_found(folder / "cache"), _distinct(_URL, lines, 1), _distinct(_REASON, lines, 0))
 
 
 def _ivy_jar() -> Path:
@@ -92,9 +107,12 @@ def _ivy_jar() -> Path:
     )
 
 
-def _found(wanted: Sequence[Coordinates], cache: Path) -> dict[Coordinates, Path]:
-    places = {jar: cache / jar[0] / jar[1] / "jars" / f"{jar[1]}-{jar[2]}.jar" for jar in wanted}
-    return {jar: path for jar, path in places.items() if path.is_file()}
+def _found(cache: Path) -> dict[Coordinates, Path]:
+    """Ivy keeps `ORGANISATION/MODULE/TYPE/MODULE-REVISION.jar`."""
+    files = [(path, path.parent.parent) for path in cache.glob("*/*/*/*.jar")]
+    return {
+        (module.parent.name, module.name, path.stem.removeprefix(f"{module.name}-")): path for path, module in sorted(files)
+    }
 
 
 def _distinct(pattern: re.Pattern[str], lines: Sequence[str], group: int) -> list[str]:

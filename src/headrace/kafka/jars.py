@@ -189,10 +189,11 @@ class _Fetch:
 
     def _give_up(self, missing: Sequence[Jar]) -> None:
         first, tried = ":".join(missing[0].coordinates), list(dict.fromkeys(self._tried))
-        reasons = list(dict.fromkeys(self._reasons)) or ["no reason was given"]
+        # That a jar was not found is the least of what may be told.
+        reasons = sorted(dict.fromkeys(self._reasons), key=lambda reason: reason.startswith("module not found"))
         raise Retriable(
             f"{len(missing)} of {self._total} jars could not be fetched, {first} first. Tried: {', '.join(tried[:3]) or 'nothing'}. "
-            f"Reason: {'; '.join(reasons[:3])}",
+            f"Reason: {'; '.join(reasons[:3]) or 'none was given'}",
             subject="jars of Kafka and its Spark connector",
             hint="Connect this machine to a Maven repository: https_proxy and SSL_CERT_FILE are honoured, HEADRACE_KAFKA_JAR_MIRROR "
             f"names another repository, or copy the jars to {self._folder}. Ivy's log: {self._log}",

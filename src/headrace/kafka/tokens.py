@@ -17,7 +17,7 @@ def msk_token(auth: Auth) -> Callable[[str], tuple[str, float]]:
     Raises `Terminal` when the signer's package is not installed.
     """
     try:
-        provider = importlib.import_module("aws_msk_iam_sasl_signer").MSKAuthTokenProvider
+        provider = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
     except ImportError:
         raise Terminal(
             f"tokenProvider {auth.token_provider} needs the Python package {_PACKAGE}",

@@ -109,15 +109,14 @@ MSK = {
 def test_msk_tokens_come_from_amazons_package(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
 
-    class Signer:
-        @staticmethod
-        def generate_auth_token_from_role_arn(region: str, role: str) -> tuple[str, int]:
-            asked.append((region, role))
-            return "token", 1_700_000_000_000
+    def of_role(region: str, role: str) -> tuple[str, int]:
+        asked.append((region, role))
+        return "token", 1_700_000_000_000
 
-    module = ModuleType("aws_msk_iam_sasl_signer")
-    module.MSKAuthTokenProvider = Signer  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", module)
+    module = ModuleType("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+    module.generate_auth_token_from_role_arn = of_role  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", ModuleType("aws_msk_iam_sasl_signer"))
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", module)
     one = KafkaSettings("k:9092", Auth.from_secret(MSK))
     assert one.client()["oauth_cb"]("") == ("token", 1_700_000_000.0)
     assert asked == [("eu-west-1", "arn:aws:iam::1:role/x")]

@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 PLAIN_LISTENER = "PLAINTEXT"
 _NODE = 1
-_START_SECONDS = 120.0
+_START_SECONDS = 240.0
 _STOP_SECONDS = 20.0
 _libc = ctypes.CDLL(None)
 

@@ -35,6 +35,7 @@ _MODULE = """<ivy-module version="2.0">
 _ALONE = '    <dependency org={0} name={1} rev={2} conf="default->*" transitive="false"/>'
 _WITH_DEPENDENCIES = '    <dependency org={0} name={1} rev={2} conf="default->master,runtime"/>'
 _WITHOUT = "    <exclude org={0} module={1}/>"
+_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _TIMEOUTS = ("-Dsun.net.client.defaultConnectTimeout=10000", "-Dsun.net.client.defaultReadTimeout=30000")
 _SUCCESS = re.compile(r"\[SUCCESSFUL \] (\S+)#(\S+);(\S+)!")
 _URL = re.compile(r"\s+(https?://\S+\.jar)\s*$")
@@ -80,6 +81,7 @@ def run_ivy(
     )
     command = [
         str(java),
+        *_JVM,
         *_TIMEOUTS,
         *(trust_options(folder) if machine_trust else []),
         *proxy_options(os.environ),

@@ -119,7 +119,9 @@ def render_properties(properties: Mapping[str, str]) -> str:
 
 
 def render_log4j(log_path: Path) -> str:
-    """A log4j 2 configuration (properties form): warnings and what matters of a broker's life into `log_path`, 3 files of 10 MiB."""
+    """A log4j 2 configuration (properties form): all into `log_path`, 3 files of 10 MiB; errors to standard output too, for whoever
+    looks after the process.
+    """
     return f"""\
 status = error
 appender.file.type = RollingFile
@@ -133,8 +135,14 @@ appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 10MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{ISO8601}} %p %m (%c{{1}})%n
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file
+rootLogger.appenderRef.console.ref = console
+rootLogger.appenderRef.console.level = error
 """
 
 

@@ -96,7 +96,7 @@ class Cluster:
             f"--service-account-signing-key-file={pki / 'accounts.key'}",
             "--endpoint-reconciler-type=none",
         )
-        eventually(self._ready, 60, "the API server is ready", interval=0.1)
+        eventually(self._ready, 240, "the API server is ready", interval=0.1)
 
     def config_of(self, name: str, token: str) -> Path:
         """A kubeconfig for the bearer of a token."""
@@ -119,7 +119,7 @@ class Cluster:
         """One kubectl command, as the administrator unless `config` says otherwise."""
         command = [str(tool("kubectl")), f"--kubeconfig={config or self.kubeconfig}", *words]
         cache = f"--cache-dir={self.folder / 'kubectl-cache'}"
-        result = subprocess.run([*command, cache], input=stdin, capture_output=True, text=True, timeout=120, check=False)
+        result = subprocess.run([*command, cache], input=stdin, capture_output=True, text=True, timeout=300, check=False)
         if check and result.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(words)}: {result.stderr[-1500:]}")
         return result
@@ -127,9 +127,9 @@ class Cluster:
     def apply(
         self, *objects: Mapping[str, Any], check: bool = True, config: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """`kubectl apply -f -`."""
+        """`kubectl apply -f -`; what is wrong with an object is for the server to say."""
         text = yaml.safe_dump_all([dict(obj) for obj in objects])
-        return self.kubectl("apply", "-f", "-", stdin=text, check=check, config=config)
+        return self.kubectl("apply", "--validate=false", "-f", "-", stdin=text, check=check, config=config)
 
     def get(self, what: str, namespace: str | None = None) -> Json:
         """One object or list (`kubectl get -o json`)."""

@@ -35,7 +35,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     bare_cluster.kubectl("create", "namespace", "knative-eventing")
     bare_cluster.apply(*crds())
     bare_cluster.kubectl(
-        "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
+        "wait", "--for=condition=Established", "--timeout=240s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
     )
     return bare_cluster
 
@@ -47,12 +47,12 @@ def system(cluster: Cluster, kafka: KafkaSettings, tmp_path_factory: pytest.Temp
     installation.install()
     try:
         operator = installation.operator()
-        installation.wait(operator.ready, 120, "the operator is ready")
+        installation.wait(operator.ready, 300, "the operator is ready")
         installation.wait(
-            lambda: cluster.exists("deployment/headrace-receiver", "knative-eventing"), 60, "the receiver is deployed"
+            lambda: cluster.exists("deployment/headrace-receiver", "knative-eventing"), 180, "the receiver is deployed"
         )
         receiver = installation.run_pod("headrace-receiver")
-        installation.wait(receiver.ready, 60, "the receiver is ready")
+        installation.wait(receiver.ready, 300, "the receiver is ready")
         yield installation
     finally:
         installation.close()

@@ -68,10 +68,10 @@ def test_an_event_sent_to_a_broker_reaches_its_trigger_and_all_goes_again(
 ) -> None:
     cluster, (url, got) = system.cluster, sink
     cluster.apply(trigger("early", "orders", url, type="test"))
-    eventually(lambda: system.ready("trigger/early", "default", "False"), 60, "a trigger without broker is not Ready")
+    eventually(lambda: system.ready("trigger/early", "default", "False"), 180, "a trigger without broker is not Ready")
     assert system.condition("trigger/early", "default")["reason"] == "BrokerDoesNotExist"
     cluster.apply(broker("orders"))
-    eventually(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 60)
+    eventually(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 180)
     system.run_pod("kafka-broker-dispatcher")
     system.wait_ready("broker/orders", "default")
     system.wait_ready("trigger/early", "default", 500)
@@ -83,12 +83,12 @@ def test_an_event_sent_to_a_broker_reaches_its_trigger_and_all_goes_again(
     assert system.send(address, "1") == 202
     assert system.send(address, "2", type="other") == 202
     assert system.send(address, "3") == 202
-    eventually(lambda: sent_ids(got) == ["1", "3"], 60)
+    eventually(lambda: sent_ids(got) == ["1", "3"], 180)
 
-    cluster.kubectl("delete", "trigger/early", "broker/orders", "--timeout=120s")
+    cluster.kubectl("delete", "trigger/early", "broker/orders", "--timeout=240s")
     assert admin.describe("knative-broker-default-orders") is None
     assert "knative-trigger-default-early" not in groups(kafka)
-    eventually(lambda: not cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 30)
+    eventually(lambda: not cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 120)
     system.plane.pop("kafka-broker-dispatcher").stop()
 
 
@@ -111,9 +111,9 @@ def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
         },
         {"apiVersion": MESSAGING, "kind": "Channel", "metadata": {"name": "news", "namespace": "default"}},
     )
-    eventually(lambda: cluster.exists("kafkachannel/news", "default"), 60)
+    eventually(lambda: cluster.exists("kafkachannel/news", "default"), 180)
     dispatchers = ("get", "deployment", "-n", NAMESPACE, "-l", "headrace.dev/channel=news", "-o", "name")
-    eventually(lambda: cluster.kubectl(*dispatchers).stdout.strip() != "", 60)
+    eventually(lambda: cluster.kubectl(*dispatchers).stdout.strip() != "", 180)
     name = cluster.kubectl(*dispatchers).stdout.strip().partition("/")[2]
     assert system.deployment(name)["spec"]["strategy"]["type"] == "Recreate"
     system.run_pod(name)
@@ -126,14 +126,14 @@ def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
     assert cluster.get("kafkachannel/news", "default")["status"]["subscribers"][0]["ready"] == "True"
     for number in range(5):
         assert system.send(address, str(number)) == 202
-    eventually(lambda: sent_ids(got) == list("01234"), 60)
+    eventually(lambda: sent_ids(got) == list("01234"), 180)
 
-    cluster.kubectl("delete", "subscription/reader", "channel/news", "--timeout=120s")
+    cluster.kubectl("delete", "subscription/reader", "channel/news", "--timeout=240s")
     eventually(lambda: not cluster.exists("kafkachannel/news", "default"), 120)
     assert admin.describe("knative-messaging-kafka.default.news") is None
-    eventually(lambda: not cluster.exists(f"deployment/{name}", NAMESPACE), 30)
-    eventually(lambda: not cluster.exists(f"configmap/{name}", NAMESPACE), 30)
-    eventually(lambda: not cluster.exists("service/news-kn-channel", "default"), 30)
+    eventually(lambda: not cluster.exists(f"deployment/{name}", NAMESPACE), 120)
+    eventually(lambda: not cluster.exists(f"configmap/{name}", NAMESPACE), 120)
+    eventually(lambda: not cluster.exists("service/news-kn-channel", "default"), 120)
     system.plane.pop(name).stop()
 
 
@@ -142,7 +142,7 @@ def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
 def test_five_hundred_triggers_at_once(system: Installation) -> None:
     cluster = system.cluster
     cluster.apply(broker("many"))
-    eventually(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 60)
+    eventually(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 180)
     system.run_pod("kafka-broker-dispatcher")
     system.wait_ready("broker/many", "default")
     started = time.monotonic()

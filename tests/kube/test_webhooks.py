@@ -10,6 +10,7 @@ from tests.kube.cluster import USER_TOKEN
 from tests.kube.installation import Installation
 
 EVENTING = "eventing.knative.dev/v1"
+pytestmark = pytest.mark.timeout(1200)
 MESSAGING = "messaging.knative.dev/v1"
 CLASS = {"eventing.knative.dev/broker.class": "Kafka"}
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "default"}
@@ -115,7 +116,7 @@ def test_defaults_are_filled_in(user: Installation) -> None:
     assert apply(user, obj("Broker", EVENTING, {}))[0] == 0
     made = user.cluster.get("broker/refused", "default")
     assert made["metadata"]["annotations"]["eventing.knative.dev/broker.class"] == "Kafka"
-    user.cluster.kubectl("delete", "broker/refused", "--timeout=90s")
+    user.cluster.kubectl("delete", "broker/refused", "--timeout=240s")
 
 
 @pytest.mark.spec("CP-B7", "CP-T5", "CP-T6")
@@ -133,4 +134,4 @@ def test_what_is_immutable_stays_and_what_is_mutable_changes(user: Installation)
     assert code != 0
     assert "Immutable fields changed (-old +new)" in text
     assert apply(user, trigger(subscriber={"uri": "http://other.example"}, filter={"attributes": {"type": "x"}}))[0] == 0
-    user.cluster.kubectl("delete", "broker/refused", "trigger/refused", "--timeout=90s")
+    user.cluster.kubectl("delete", "broker/refused", "trigger/refused", "--timeout=240s")

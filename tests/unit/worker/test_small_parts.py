@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.base.clock import VirtualClock
 from headrace.dispatcher.worker.intake import Intake
 from headrace.dispatcher.worker.latency import Latencies
+from headrace.dispatcher.worker.loglimit import LogLimit
 from headrace.dispatcher.worker.rate import Rate
 from headrace.dispatcher.worker.record import Record, without
 from headrace.dispatcher.worker.ring import Ring
@@ -212,3 +214,11 @@ def test_a_record_gives_back_the_event_it_came_from() -> None:
 
 def test_lines_of_an_attribute_are_found_in_both_forms() -> None:
     assert without(["ce-a: 1", "ce-ab: 2", "ce-a;", "a: 3"], ("a",)) == ["ce-ab: 2", "a: 3"]
+
+
+def test_a_line_that_is_true_of_every_event_is_logged_ten_times_a_second() -> None:
+    clock = VirtualClock()
+    limit = LogLimit(clock)
+    assert [limit.allow() for _ in range(25)] == [{}] * 10 + [None] * 15
+    clock.advance(1.0)
+    assert [limit.allow() for _ in range(2)] == [{"left_out_before": 15}, {}]

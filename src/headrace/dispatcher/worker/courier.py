@@ -30,6 +30,7 @@ from headrace.core.events.http import decode_response
 from headrace.core.events.model import Event, InvalidEvent
 from headrace.dispatcher.worker.delivery import Delivery, Ending, Stage
 from headrace.dispatcher.worker.gate import Gate
+from headrace.dispatcher.worker.loglimit import LogLimit
 from headrace.dispatcher.worker.messages import has_event, kept_event, message_of, target_of
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.subscription import ReplyTo
@@ -74,6 +75,7 @@ class Courier:
         self._client = outside.client
         self._gate = outside.gate
         self._clock = outside.clock
+        self._log_limit = LogLimit(outside.clock)
         self._reply_limits = BodyLimits(keep=outside.response_bytes, read=outside.response_bytes)
 
     # -- requests -------------------------------------------------------------------------------------------------
@@ -250,6 +252,13 @@ class Courier:
         if delivery.lane.subscription.keep_undeliverable:
             self._keep(delivery, failed)
             return
+        more = self._log_limit.allow()
+        if more is not None:
+            self._log_drop(delivery, failed, more)
+        self._outside.ended(delivery, Ending.DROPPED)
+
+    @staticmethod
+    def _log_drop(delivery: Delivery, failed: FailedDelivery, more: dict[str, int]) -> None:
         log.warning(
             "An event could not be delivered and is skipped",
             trigger=delivery.lane.subscription.name,
@@ -258,8 +267,8 @@ class Courier:
             event=delivery.record.attributes.get("id"),
             destination=failed.destination,
             reason=failed.reason,
+            **more,
         )
-        self._outside.ended(delivery, Ending.DROPPED)
 
     def _keep(self, delivery: Delivery, failed: FailedDelivery) -> None:
         if delivery.stage is not Stage.KEEP:

@@ -74,7 +74,7 @@ class Engine:
         self._lookups = Lookups(spec)
         self._feed = Feed(spec, exit)
         self._roster = Roster(spec)
-        self._reading = Reading(spec, self._roster, self._lookups, self._bind, self.post)
+        self._reading = Reading(spec, self._roster, self._lookups, clock, self._bind, self.post)
         self._finder = Finder(spec, self._roster, self._lookups, clock, self.post, self._know, self._found_event)
         self._parking = Parking(spec, self._roster, clock)
         self._scribe = Scribe(spec, self._control, clock, self.post)
@@ -158,11 +158,12 @@ class Engine:
             busy |= self._reading.take(self.intake)
             self._relieve()
         busy |= self._due()
+        if self._roster.touched:
+            self._pump()
         ended = self._client.poll()
         for exchange in ended:
             self._courier.ended(exchange)
         if self._roster.touched:
-            busy = True
             self._pump()
         if self._sending:
             self._courier.start_waiting()

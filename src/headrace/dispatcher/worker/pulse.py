@@ -13,7 +13,8 @@ from headrace.dispatcher.worker.scribe import Scribe
 
 BEAT = 1.0
 _CHANGE_PAUSE = 0.05
-"""Reports about changes are not sent more often."""
+_PAUSE_PER_LANE = 0.0002
+"""Reports about changes are not sent more often, and less often the more lanes they are about."""
 
 
 class Pulse:
@@ -43,7 +44,11 @@ class Pulse:
     @property
     def due(self) -> float:
         """When `tick` has something to do."""
-        return min(self._next_beat, self._reported_at + _CHANGE_PAUSE) if self.changed else self._next_beat
+        return min(self._next_beat, self._reported_at + self._change_pause) if self.changed else self._next_beat
+
+    @property
+    def _change_pause(self) -> float:
+        return _CHANGE_PAUSE + _PAUSE_PER_LANE * len(self._roster.lanes)
 
     def hurry(self) -> None:
         """The next beat is now."""
@@ -56,7 +61,7 @@ class Pulse:
             self.write()
             self.report(beat=True)
             return True
-        if self.changed and now >= self._reported_at + _CHANGE_PAUSE:
+        if self.changed and now >= self._reported_at + self._change_pause:
             self.report(beat=False)
         return False
 

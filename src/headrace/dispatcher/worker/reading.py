@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.base.clock import Clock
 from headrace.base.log import get_logger
 from headrace.core.events.model import InvalidEvent
 from headrace.core.frame import Frame, parse_frame
 from headrace.dispatcher.spec import WorkerSpec
 from headrace.dispatcher.worker.intake import Intake
+from headrace.dispatcher.worker.loglimit import LogLimit
 from headrace.dispatcher.worker.lookups import Lookups
 from headrace.dispatcher.worker.record import Record
 from headrace.dispatcher.worker.roster import Roster
@@ -31,6 +33,7 @@ class Reading:
         spec: WorkerSpec,
         roster: Roster,
         lookups: Lookups,
+        clock: Clock,
         bind: Callable[[int], None],
         post: Callable[[Callable[[], None]], None],
     ) -> None:
@@ -39,6 +42,7 @@ class Reading:
         self._lookups = lookups
         self._bind = bind
         self._post = post
+        self._log_limit = LogLimit(clock)
         self._markers = 0
         self._doubts = 0
         self.events = 0
@@ -113,13 +117,16 @@ class Reading:
         assert self._roster.ring is not None
         self._roster.ring.skip_to(frame.offset + 1)
         self.discarded += 1
-        log.warning(
-            "A record holds no event and is skipped",
-            topic=self._spec.topic,
-            partition=frame.partition,
-            offset=frame.offset,
-            reason=reason,
-        )
+        more = self._log_limit.allow()
+        if more is not None:
+            log.warning(
+                "A record holds no event and is skipped",
+                topic=self._spec.topic,
+                partition=frame.partition,
+                offset=frame.offset,
+                reason=reason,
+                **more,
+            )
 
     def _doubt(self, expected: int, got: int) -> None:
         """Offsets are missing. Compaction, retention or markers of transactions explain that, or events were lost on the way."""

@@ -18,6 +18,7 @@ from headrace.kafka.table import TableReader
 log = get_logger(__name__)
 
 _FILES = 8192
+_LAST_WRITES = 3.0
 
 
 def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task = Task()) -> Iterator[pa.RecordBatch]:
@@ -46,12 +47,17 @@ def work(
     contract = TableReader(spec.control, spec.contract_topic or Internal(spec.instance).contract, engine.contract_record)
     contract.start()
     engine.start(lambda: contract.ready)
-    intake = engine.intake
-    for batch in batches:
-        frames = [frame for frame in batch.column(0).to_pylist() if frame is not None]
-        if frames:
-            intake.put(frames)
-    intake.end()
+    try:
+        for batch in batches:
+            frames = [frame for frame in batch.column(0).to_pylist() if frame is not None]
+            if frames:
+                engine.intake.put(frames)
+    except Exception:
+        # The JVM is gone, or the task was killed: what is done is written all the same.
+        engine.intake.end()
+        engine.stopped.wait(spec.grace + _LAST_WRITES)
+        raise
+    engine.intake.end()
     engine.stopped.wait()
     contract.close()
     if spec.mode is Mode.CATCHUP:

@@ -83,5 +83,5 @@ class TopicWatch:
         try:
             facts = self._admin_of(topic).describe(topic.topic)
         except HeadraceError as error:
-            return KafkaProblem(str(error))
+            return KafkaProblem(f"{error} (Kafka at {topic.kafka.bootstrap})")
         return TopicAbsent() if facts is None else TopicFacts(facts.topic_id, facts.partitions)

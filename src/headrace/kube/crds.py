@@ -1,6 +1,6 @@
 """CustomResourceDefinitions of the kinds that Headrace serves, made from the registry. Pure.
 
-Rules on immutable fields are stated twice: here in CEL, so that they hold without the webhooks, and in the webhooks, whose messages
+Rules on immutable fields are stated twice: here in CEL, so that they hold without the webhooks, and in the webhooks; the messages
 are Knative's.
 """
 
@@ -101,7 +101,7 @@ def _rules(kind: str) -> Iterator[dict[str, Any]]:
     for name in _IMMUTABLE.get(kind, ()):
         yield {
             "rule": f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})",
-            "message": f"Immutable fields changed: spec.{name}",
+            "message": f"Immutable fields changed (-old +new): spec.{name}",
             "fieldPath": f".{name}",
             "reason": "FieldValueForbidden",
         }

@@ -34,7 +34,7 @@ def make_lane(order: DeliveryOrder, ring: Ring, limits: Limits = LIMITS, **headr
 
 
 def record(offset: int, key: bytes | None = None) -> Record:
-    return Record.decode(event_frame(0, offset, key=key))
+    return Record.of_frame(event_frame(0, offset, key=key))
 
 
 @dataclass

@@ -68,7 +68,7 @@ def test_clocks_that_differ_and_events_that_are_very_old_are_counted_too() -> No
 
 
 def record(offset: int, size: int = 10) -> Record:
-    return Record.decode(event_frame(0, offset, data=b"x" * size))
+    return Record.of_frame(event_frame(0, offset, data=b"x" * size))
 
 
 def room(ring: Ring) -> bool:
@@ -204,7 +204,7 @@ def test_the_engine_is_woken_for_frames_and_for_the_end() -> None:
 
 
 def test_a_record_gives_back_the_event_it_came_from() -> None:
-    made = Record.decode(event_frame(0, 3, data=b"d", note="a b", datacontenttype="text/plain"), offset_extensions=True)
+    made = Record.of_frame(event_frame(0, 3, data=b"d", note="a b", datacontenttype="text/plain"), offset_extensions=True)
     event = made.event()
     assert event.data == b"d"
     assert event.attributes["note"] == "a b"

@@ -122,6 +122,14 @@ def record_to_http(headers: Iterable[tuple[str | bytes, bytes | None]], value: b
     return HttpEvent(attributes, lines, value or b"")
 
 
+def header_role(name: str | bytes) -> tuple[str, str]:
+    """What a header's name means: its attribute and how the HTTP header line of its value begins.
+
+    ("", "") for one that is no part of the event, ("-", start) for a tracing header. Raises `InvalidEvent`.
+    """
+    return _known.get(name) or _learn(name)
+
+
 def _is_plain(attributes: dict[str, str], headers: int) -> bool:
     """Whether no value needs encoding, none is empty and no header came twice."""
     values = attributes.values()

@@ -10,6 +10,7 @@ from headrace.base.log import get_logger
 from headrace.core.events.model import InvalidEvent
 from headrace.core.frame import Frame
 from headrace.dispatcher.spec import WorkerSpec
+from headrace.dispatcher.worker.decode import decode_frame
 from headrace.dispatcher.worker.delivery import Delivery
 from headrace.dispatcher.worker.lane import Lane
 from headrace.dispatcher.worker.lookups import Lookups
@@ -88,7 +89,7 @@ class Finder:
         record = None
         if frame is not None:
             try:
-                record = Record(frame, len(frame.value or b""), self._spec.offset_extensions)
+                record = Record(decode_frame(frame), len(frame.value or b""), self._spec.offset_extensions)
             except InvalidEvent as error:
                 log.warning("An event that waited for a retry can't be read any more", offset=offset, reason=str(error))
         if record is None:

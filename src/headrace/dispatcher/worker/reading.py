@@ -7,8 +7,8 @@ from collections.abc import Callable
 from headrace.base.clock import Clock
 from headrace.base.log import get_logger
 from headrace.core.events.model import InvalidEvent
-from headrace.core.frame import Frame, parse_frame
 from headrace.dispatcher.spec import WorkerSpec
+from headrace.dispatcher.worker.decode import decode, place_of
 from headrace.dispatcher.worker.intake import Intake
 from headrace.dispatcher.worker.loglimit import LogLimit
 from headrace.dispatcher.worker.lookups import Lookups
@@ -56,7 +56,7 @@ class Reading:
             if raw is None:
                 break
             taken += 1
-            self._take(parse_frame(raw), len(raw))
+            self._take(raw)
         return taken > 0
 
     @property
@@ -83,47 +83,60 @@ class Reading:
 
         self._lookups.gap(self._roster.partition, ring.head, end, answer)
 
-    def _take(self, frame: Frame, size: int) -> None:
-        ring = self._roster.ring
-        if ring is None:
-            self._bind(frame.partition)
-            ring = self._roster.ring
-            assert ring is not None
-        offset = frame.offset
-        if frame.partition != self._roster.partition:
-            raise RuntimeError(f"an event of partition {frame.partition} came to the worker of {self._roster.partition}")
-        if offset != ring.head:
-            if offset < ring.head:
-                log.warning("An event came again from Spark", partition=frame.partition, offset=offset, head=ring.head)
-                return
-            self._doubt(ring.head, offset)
-        self.events += 1
+    def _take(self, raw: bytes) -> None:
         try:
-            record = Record(frame, size, self._spec.offset_extensions)
-            lanes = self._roster.index.match(record.attributes)
+            decoded = decode(raw)
         except InvalidEvent as error:
-            self._discard(frame, str(error))
+            self._discard(*place_of(raw), str(error))
             return
-        except Exception as error:
-            log.exception("A record could not be matched", topic=self._spec.topic, partition=frame.partition, offset=offset)
-            self._discard(frame, repr(error))
+        if not self._is_next(decoded.partition, decoded.offset):
+            return
+        ring = self._roster.ring
+        assert ring is not None
+        record = Record(decoded, len(raw), self._spec.offset_extensions)
+        try:
+            lanes = self._roster.index.match(record.attributes)
+        except Exception:
+            log.exception("An event could not be matched", topic=self._spec.topic, offset=record.offset)
+            self.discarded += 1
+            ring.skip_to(record.offset + 1)
             return
         ring.append(record)
         for lane in lanes:
             lane.offer(record)
         self._roster.touched += lanes
 
-    def _discard(self, frame: Frame, reason: str) -> None:
+    def _is_next(self, partition: int, offset: int) -> bool:
+        """Note that the record at `offset` has come; whether it is one to go on with."""
+        ring = self._roster.ring
+        if ring is None:
+            self._bind(partition)
+            ring = self._roster.ring
+            assert ring is not None
+        if partition != self._roster.partition:
+            raise RuntimeError(f"an event of partition {partition} came to the worker of {self._roster.partition}")
+        if offset != ring.head:
+            if offset < ring.head:
+                log.warning("An event came again from Spark", partition=partition, offset=offset, head=ring.head)
+                return False
+            self._doubt(ring.head, offset)
+        self.events += 1
+        return True
+
+    def _discard(self, partition: int, offset: int, reason: str) -> None:
+        """The record at `offset` holds no event."""
+        if not self._is_next(partition, offset):
+            return
         assert self._roster.ring is not None
-        self._roster.ring.skip_to(frame.offset + 1)
+        self._roster.ring.skip_to(offset + 1)
         self.discarded += 1
         more = self._log_limit.allow()
         if more is not None:
             log.warning(
                 "A record holds no event and is skipped",
                 topic=self._spec.topic,
-                partition=frame.partition,
-                offset=frame.offset,
+                partition=partition,
+                offset=offset,
                 reason=reason,
                 **more,
             )

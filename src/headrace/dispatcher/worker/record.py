@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.core.events.kafka import record_to_http
 from headrace.core.events.model import TRACING, Event
-from headrace.core.frame import Frame, parse_frame
+from headrace.dispatcher.worker.decode import Decoded, decode
 
 PARTITION = "knativekafkapartition"
 OFFSET = "knativekafkaoffset"
@@ -21,19 +20,17 @@ class Record:
 
     __slots__ = ("attributes", "body", "holders", "key", "lines", "offset", "partition", "size", "timestamp")
 
-    def __init__(self, frame: Frame, size: int, offset_extensions: bool) -> None:
-        """Raises `InvalidEvent` when the record holds no event."""
-        self.partition, self.offset, self.timestamp, self.key, headers, value = frame
-        self.attributes, self.lines, self.body = record_to_http(headers, value)
+    def __init__(self, decoded: Decoded, size: int, offset_extensions: bool) -> None:
+        self.partition, self.offset, self.timestamp, self.key, self.attributes, self.lines, self.body = decoded
         self.size = size + _OVERHEAD
         self.holders = 0
         if offset_extensions:
             self._add_place()
 
     @classmethod
-    def decode(cls, raw: bytes, offset_extensions: bool = False) -> Record:
+    def of_frame(cls, raw: bytes, offset_extensions: bool = False) -> Record:
         """The record in a frame; raises `Terminal` when it is no frame, `InvalidEvent` when it holds no event."""
-        return cls(parse_frame(raw), len(raw), offset_extensions)
+        return cls(decode(raw), len(raw), offset_extensions)
 
     def _add_place(self) -> None:
         attributes = self.attributes

@@ -16,7 +16,7 @@ log = get_logger(__name__)
 _GRACE_SECONDS = 60.0
 """A request may hold a table of ingresses that is no longer in force: its producer goes on for this long."""
 
-Make = Callable[[KafkaSettings, Production, Limits], KafkaProducer]
+Make = Callable[[KafkaSettings, Production, Limits, Clock], KafkaProducer]
 
 
 class ProducerPool:
@@ -36,7 +36,7 @@ class ProducerPool:
         with self._lock:
             producer = self._producers.get(settings)
             if producer is None:
-                producer = self._make(settings, self._production, self._limits)
+                producer = self._make(settings, self._production, self._limits, self._clock)
                 producer.start()
                 self._producers[settings] = producer
             return producer

@@ -1,9 +1,9 @@
 """One idempotent librdkafka producer for one Kafka connection, shared by all ingresses behind it.
 
-Delivery reports are fetched in two places. While requests come in, the thread that serves them fetches what is there after every few
-requests: it holds the interpreter anyway, and a thread that librdkafka wakes for each report would fight it for the interpreter
-(measured: a quarter of all CPU). Reports that no further request would fetch are left to the producer's own thread, which waits in
-librdkafka while little is going on and looks once a millisecond while much is.
+Delivery reports are fetched in two places. While much is going on, the threads that serve requests do it, once in a while: they hold the
+interpreter anyway, and a thread that librdkafka wakes for each report would fight them for it (measured: a quarter of all CPU). The
+producer's own thread then only looks after reports for which no further request has come. While little is going on it waits in
+librdkafka, and handles each report at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
-from headrace.base.clock import Deadline
+from headrace.base.clock import Clock, Deadline
 from headrace.base.errors import HeadraceError
 from headrace.base.log import get_logger
 from headrace.kafka.failures import kafka_error
@@ -30,11 +30,13 @@ Headers = Mapping[str, str] | list[tuple[str, bytes]]
 log = get_logger(__name__)
 
 _BUSY = 8
-"""Messages on their way from which the producer's thread looks at intervals instead of waiting for each report."""
+"""Messages on their way from which the producer's thread does not wait for each report any more."""
+_FETCH_SECONDS = 0.0005
+"""A serving thread fetches reports with the next event after this time."""
+_LEFT_SECONDS = 0.0015
+"""Reports that nobody has fetched for this long are fetched by the producer's thread."""
 _LOOK_SECONDS = 0.001
 _WAIT_SECONDS = 0.1
-_TURNS = 7
-"""A serving thread fetches reports after each 8th event (a mask)."""
 _ROOM = 256 * 1024
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
@@ -46,9 +48,15 @@ class KafkaProducer:
     """
 
     def __init__(
-        self, settings: KafkaSettings, production: Production, limits: Limits, make: Callable[[dict[str, Any]], Any] = Client
+        self,
+        settings: KafkaSettings,
+        production: Production,
+        limits: Limits,
+        clock: Clock,
+        make: Callable[[dict[str, Any]], Any] = Client,
     ) -> None:
         self.settings = settings
+        self._now = clock.monotonic
         self.failing = False
         """The last delivery failed."""
         self.reachable: bool | None = None
@@ -67,7 +75,8 @@ class KafkaProducer:
         self._lock = threading.Lock()
         self._fetching = threading.Lock()
         """Held while reports are fetched, so while any of them is handled."""
-        self._turn = 0
+        self._fetched = 0.0
+        """When reports were last fetched, on the monotonic clock."""
         self._fatal: str | None = None
         self._closing = False
         self._retired: list[Any] = []
@@ -116,9 +125,10 @@ class KafkaProducer:
             return self._refusal()
         except KafkaException as error:
             return self.refusal(error.args[0])
-        self._turn += 1
-        if not self._turn & _TURNS and self._fetching.acquire(blocking=False):
+        now = self._now()
+        if now - self._fetched > _FETCH_SECONDS and self._fetching.acquire(blocking=False):
             try:
+                self._fetched = now
                 self._poll(0)
             finally:
                 self._fetching.release()
@@ -214,13 +224,21 @@ class KafkaProducer:
     def _fetch(self) -> None:
         if self._fatal is not None:
             self._replace(self._fatal)
-        busy = len(self._client) > _BUSY or self._retired
-        if busy:
-            time.sleep(_LOOK_SECONDS)
+        if self._retired:
+            self._fetch_retired()
+        if len(self._client) <= _BUSY and not self._retired:
+            with self._fetching:
+                self._poll(_WAIT_SECONDS)
+            return
+        time.sleep(_LOOK_SECONDS)
+        if self._now() - self._fetched >= _LEFT_SECONDS:
+            with self._fetching:
+                self._poll(0)
+
+    def _fetch_retired(self) -> None:
         with self._fetching:
             for client in self._retired:
                 client.poll(0)
-            self._poll(0 if busy else _WAIT_SECONDS)
         self._retired = [client for client in self._retired if len(client)]
 
     def _replace(self, why: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.base.clock import Deadline, VirtualClock
+from headrace.base.clock import Deadline, SystemClock, VirtualClock
 from headrace.base.errors import HeadraceError
 from headrace.kafka.settings import KafkaSettings
 from headrace.receiver.config import Limits, Production
@@ -74,7 +74,7 @@ def clients() -> Clients:
 
 @pytest.fixture
 def producer(clients: Clients) -> Iterator[KafkaProducer]:
-    made = KafkaProducer(SETTINGS, Production(), Limits(events=10, bytes=1000), make=clients.make)
+    made = KafkaProducer(SETTINGS, Production(), Limits(events=10, bytes=1000), SystemClock(), make=clients.make)
     made.start()
     yield made
     made.close(Deadline(0))
@@ -197,7 +197,7 @@ def test_a_broker_that_can_not_be_reached_is_known_until_events_pass(producer: K
 
 def test_closing_waits_for_reports_until_the_deadline(clients: Clients) -> None:
     clients.outcome = None
-    producer = KafkaProducer(SETTINGS, Production(), Limits(), make=clients.make)
+    producer = KafkaProducer(SETTINGS, Production(), Limits(), SystemClock(), make=clients.make)
     producer.start()
     send(producer, [])
     assert producer.close(Deadline(0.05)) == 1
@@ -205,7 +205,7 @@ def test_closing_waits_for_reports_until_the_deadline(clients: Clients) -> None:
 
 def test_settings_that_librdkafka_refuses_are_an_error() -> None:
     with pytest.raises(HeadraceError):
-        KafkaProducer(SETTINGS, Production(linger_ms=-1), Limits()).start()
+        KafkaProducer(SETTINGS, Production(linger_ms=-1), Limits(), SystemClock()).start()
 
 
 class Pooled(KafkaProducer):

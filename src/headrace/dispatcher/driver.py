@@ -40,6 +40,8 @@ DAEMON = "headrace.dispatcher.daemon"
 
 _TICK = 1.0
 _START_SECONDS = 60.0
+_JVM_SECONDS = 2.0
+"""A JVM that dies shows first as a failed call to it."""
 
 
 class Driver:
@@ -156,17 +158,22 @@ class Driver:
                 log.warning("A topic did not stop in time", topic=topic)
 
     def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, HeadraceError) and self._started and self._services.spark.gone(_JVM_SECONDS):
+            error = self._jvm_gone()
         if self._failure is None:
             self._failure = error
             log.error("The dispatcher can't go on", error=str(error) or repr(error))
         self._changed.set()
+
+    def _jvm_gone(self) -> Retriable:
+        return Retriable("the JVM is gone", subject="Spark", hint=f"Look into {self._services.spark.settings.log}")
 
     # Contract to topics
 
     def _reconcile(self) -> None:
         services = self._services
         if not services.spark.alive:
-            raise Retriable("the JVM is gone", subject="Spark", hint=f"Look into {services.spark.settings.log}")
+            raise self._jvm_gone()
         services.slots.resize(services.spark.slots())
         self._plans = self._select(self._contract.state.resources.values())
         for topic in list(self._runners):

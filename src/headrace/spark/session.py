@@ -110,6 +110,16 @@ class SparkRuntime:
         """Whether the JVM runs."""
         return self._process is not None and self._process.poll() is None
 
+    def gone(self, seconds: float) -> bool:
+        """Whether the JVM has ended, or ends within `seconds`."""
+        if self._process is None:
+            return True
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     @property
     def pid(self) -> int:
         """Process id of the JVM (of its launcher script, which execs it)."""

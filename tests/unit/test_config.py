@@ -25,6 +25,14 @@ def test_a_flag_beats_the_environment_beats_the_file_beats_the_default(tmp_path:
     assert origins["kafka.port"] == "default"
 
 
+def test_the_java_has_a_short_name_too_and_the_full_one_wins() -> None:
+    short = load(None, {"HEADRACE_JAVA": "bundled"})
+    assert short.settings.kafka.java == "bundled"
+    assert short.origins["kafka.java"] == "HEADRACE_JAVA"
+    both = load(None, {"HEADRACE_JAVA": "bundled", "HEADRACE_KAFKA_JAVA": "/opt/java"})
+    assert both.settings.kafka.java == "/opt/java"
+
+
 def test_every_setting_has_a_meaning() -> None:
     assert [setting.name for setting in load(None, {}).listing() if not setting.meaning] == []
 

@@ -204,6 +204,10 @@ SECTIONS: dict[str, type] = {
 }
 
 
+SHORT: Mapping[str, str] = {"kafka.java": "HEADRACE_JAVA"}
+"""Second names of environment variables: a Java serves Kafka and Spark alike."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One value in force: dotted name, value, where it came from (`default`, a file, an environment variable, a flag), meaning."""
@@ -245,9 +249,10 @@ def load(config_file: Path | None, environment: Mapping[str, str], flags: Mappin
     for name, value in _from_file(config_file, types):
         take(name, value, str(config_file or "headrace.toml"))
     for name in types:
-        variable = "HEADRACE_" + name.replace(".", "_").upper()
-        if environment.get(variable, "") != "":
-            take(name, environment[variable], variable)
+        for variable in ("HEADRACE_" + name.replace(".", "_").upper(), SHORT.get(name, "")):
+            if environment.get(variable, "") != "":
+                take(name, environment[variable], variable)
+                break
     for name, value in (flags or {}).items():
         if value is not None:
             take(name, value, "flag --" + name.rpartition(".")[2].replace("_", "-"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -83,12 +83,7 @@ class Admin:
 
     def topics(self) -> list[str]:
         """Names of all topics, sorted, with Kafka's internal ones."""
-        # Another call goes first, since this one would wait the whole time for a Kafka that does not let us in.
-        self.cluster_info()
-        try:
-            return sorted(self._client.list_topics(timeout=self._timeout).topics)
-        except KafkaException as error:
-            raise kafka_error(error, self._where) from error
+        return sorted(self._metadata().topics)
 
     def describe(self, topic: str) -> TopicFacts | None:
         """The topic as it is now, or None when there is none of that name."""
@@ -175,9 +170,25 @@ class Admin:
 
     def cluster_info(self) -> ClusterInfo:
         """Id and brokers; also the quickest way to see whether Kafka answers."""
-        found = self._result(self._client.describe_cluster(request_timeout=self._timeout), self._where)
-        brokers = {node.id: f"{node.host}:{node.port}" for node in found.nodes}
-        return ClusterInfo(found.cluster_id or "", -1 if found.controller is None else found.controller.id, brokers)
+        found = self._metadata()
+        brokers = {node.id: f"{node.host}:{node.port}" for node in found.brokers.values()}
+        return ClusterInfo(found.cluster_id or "", found.controller_id, brokers)
+
+    def _metadata(self) -> ClusterMetadata:
+        """Asked in growing slices of time, so that a Kafka that does not let us in is told early. The library's own request to
+        describe a cluster is no choice: it waits for a controller, and can end the process while brokers come and go."""
+        deadline = Deadline(self._timeout)
+        seconds = _SERVE_SECONDS
+        while True:
+            seconds *= 2
+            try:
+                return self._client.list_topics(timeout=max(_SERVE_SECONDS, min(seconds, deadline.remaining())))
+            except KafkaException as error:
+                self._client.poll(0)
+                if self._refused is not None:
+                    raise kafka_error(self._refused, self._where) from error
+                if deadline.expired:
+                    raise kafka_error(error, self._where) from error
 
     def _led(self, topic: str, partitions: int) -> TopicFacts:
         """The topic, once at least `partitions` of its partitions are visible and each has a leader."""

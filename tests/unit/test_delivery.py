@@ -78,6 +78,31 @@ def test_without_a_delay_the_next_attempt_follows_at_once() -> None:
     assert [RetryPolicy(2).wait_ms(attempts) for attempts in (1, 2, 3)] == [0, 0, None]
 
 
+@given(
+    st.sampled_from(BackoffPolicy),
+    st.sampled_from([0, 1, 250, 10_000, 86_399_999, 90_000_000]),
+    st.integers(1, 40),
+    st.integers(0, 1 << 40),
+)
+def test_the_time_of_the_next_attempt_outlives_whoever_made_the_last_one(
+    backoff: BackoffPolicy, delay: int, attempts: int, now: int
+) -> None:
+    policy = RetryPolicy(40, backoff, delay)
+    waits = [policy.wait_ms(number) or 0 for number in range(1, attempts + 1)]
+    since = policy.base_ms(attempts, now + waits[-1])
+    assert since == now - sum(waits[:-1])
+    assert policy.left_ms(attempts, since, now) == waits[-1]
+    assert policy.left_ms(attempts, since, now + waits[-1] // 2) == waits[-1] - waits[-1] // 2
+    assert policy.left_ms(attempts, since, now + waits[-1] + 1) == 0
+    assert policy.left_ms(attempts, since, now - 1_000_000) == waits[-1]
+
+
+def test_without_a_failure_or_without_an_attempt_left_nothing_is_waited_for() -> None:
+    policy = RetryPolicy(3, BackoffPolicy.LINEAR, 1000)
+    assert policy.left_ms(0, 0, 50) == 0
+    assert policy.left_ms(4, 50, 50) == 0
+
+
 def test_no_wait_is_longer_than_a_day() -> None:
     assert RetryPolicy(10_000, BackoffPolicy.EXPONENTIAL, 200).wait_ms(9_000) == MAX_WAIT_MS
     assert RetryPolicy(10_000, BackoffPolicy.LINEAR, 10**12).wait_ms(9_000) == MAX_WAIT_MS

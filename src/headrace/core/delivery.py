@@ -95,6 +95,34 @@ class RetryPolicy:
         asked = parse_retry_after(retry_after, now)
         return wait if asked is None else max(wait, min(int(asked * 1000), self.retry_after_max_ms))
 
+    def base_ms(self, attempts: int, due_ms: int) -> int:
+        """When the first of `attempts` failed ones was made, if the next is due at `due_ms` and all waits were those of the policy."""
+        return due_ms - self._waits_ms(attempts)
+
+    def left_ms(self, attempts: int, since_ms: int, now_ms: int) -> int:
+        """How much of the wait after `attempts` failed ones, the first at `since_ms`, is left; 0 when none, or no attempt, is left.
+
+        Never more than one such wait is, so that clocks that differ between two hosts do no harm.
+        """
+        wait = self.wait_ms(attempts) if attempts else None
+        if wait is None:
+            return 0
+        left = since_ms + self._waits_ms(attempts) - now_ms
+        return max(0, min(left, max(wait, self.retry_after_max_ms or 0)))
+
+    def _waits_ms(self, attempts: int) -> int:
+        """The waits after the first `attempts` failed ones, added up."""
+        if not self.delay_ms:
+            return 0
+        most = MAX_WAIT_MS // self.delay_ms
+        if self.backoff is BackoffPolicy.LINEAR:
+            growing = min(attempts, most)
+            waits = self.delay_ms * growing * (growing + 1) // 2
+        else:
+            growing = min(attempts, max(0, most.bit_length() - 1))
+            waits = self.delay_ms * ((2 << growing) - 2)
+        return waits + (attempts - growing) * MAX_WAIT_MS
+
 
 def parse_retry_after(value: str, now: float) -> float | None:
     """Seconds to wait from a `Retry-After` value (seconds, or an HTTP date seen from `now`); None when it is neither."""

@@ -24,7 +24,11 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """An event that failed `attempts` times, first at `since` (milliseconds since the epoch), and is to be tried again."""
+    """An event that failed `attempts` times and is to be tried again.
+
+    `since` (milliseconds since the epoch): when it failed first, or so much later that the waits of its policy, added to it, give when the
+    next attempt is due: thus that time outlives whoever made the last one.
+    """
 
     offset: int
     attempts: int

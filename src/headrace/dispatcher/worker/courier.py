@@ -82,14 +82,11 @@ class Courier:
 
     def send(self, delivery: Delivery) -> None:
         """Make the next attempt of a delivery that its lane has in flight, as soon as its destination has room."""
-        subscription = delivery.lane.subscription
         if delivery.stage is Stage.KEEP:
             assert delivery.failed is not None
             self._keep(delivery, delivery.failed)
             return
-        if delivery.stage is Stage.SUBSCRIBER and delivery.attempts > subscription.policy.retry:
-            # Attempts of an earlier run, or of a policy that allowed more: they are used up.
-            self._to_dead_letter(delivery, FailedDelivery(subscription.subscriber.url, reason="no attempt left"))
+        if delivery.attempts and delivery.stage is Stage.SUBSCRIBER and not self._may_try(delivery):
             return
         target = target_of(delivery)
         delivery.host = target.host
@@ -97,6 +94,24 @@ class Courier:
             self._again(delivery, FailedDelivery(target.url, reason=f"{target.host[1]} is down"), retryable=True)
         elif self._gate.enter(delivery.host, delivery):
             self._start(delivery)
+
+    def _may_try(self, delivery: Delivery) -> bool:
+        """Whether an event that has failed may be sent to its subscriber again now; if not, it goes where it has to go."""
+        subscription = delivery.lane.subscription
+        if delivery.attempts > subscription.policy.retry:
+            # Attempts of an earlier run, or of a policy that allowed more: they are used up.
+            self._to_dead_letter(delivery, FailedDelivery(subscription.subscriber.url, reason="no attempt left"))
+            return False
+        left = self.time_left(delivery) if delivery.inherited else 0.0
+        delivery.inherited = False
+        if left:
+            self._outside.waits(delivery, left)
+        return not left
+
+    def time_left(self, delivery: Delivery) -> float:
+        """Seconds until the next attempt is due of an event whose last one was made by another worker."""
+        policy = delivery.lane.subscription.policy
+        return policy.left_ms(delivery.attempts, delivery.since, int(self._clock.now() * 1000)) / 1000
 
     def start_waiting(self) -> None:
         """Start the requests that waited for room, or for the time of a probe."""
@@ -221,7 +236,6 @@ class Courier:
         lane.counts.failed += 1
         lane.counts.last_error = f"{failed.destination}: {failed.reason}"
         now = self._clock.now()
-        delivery.since = delivery.since or int(now * 1000)
         if delivery.stage is Stage.SUBSCRIBER:
             delivery.attempts += 1
             attempts = delivery.attempts
@@ -229,6 +243,10 @@ class Courier:
             delivery.tries += 1
             attempts = delivery.tries
         wait = lane.subscription.policy.wait_after(attempts, failed.status, retry_after, now) if retryable else None
+        at = int(now * 1000)
+        delivery.since = delivery.since or at
+        if wait is not None and delivery.stage is Stage.SUBSCRIBER:
+            delivery.since = max(delivery.since, lane.subscription.policy.base_ms(attempts, at + wait))
         if wait is not None:
             self._outside.waits(delivery, wait / 1000)
         elif delivery.stage is Stage.DEAD_LETTER:

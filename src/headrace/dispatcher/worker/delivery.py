@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.delivery import FailedDelivery
 from headrace.core.events.model import Event
+from headrace.core.progress import Straggler
 from headrace.dispatcher.worker.record import Record
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ class Ending(Enum):
 class Delivery:
     """`attempts`: failed ones at the subscriber; `tries`: failed ones of the present stage, where that is another.
 
-    `since`: milliseconds since the epoch of the first failure, 0 without one. `waiting`: for its next attempt. `aside`: it has let go of
-    the ring. `failed`: the last failure, for the dead letter. `reply`: what the subscriber answered. `exchange`: the request under way, to
-    `host`.
+    `since`: see `core.progress.Straggler`; 0 without a failure. `inherited`: its last attempt was made by another worker, and its wait may
+    not be over. `waiting`: for its next attempt. `aside`: it has let go of the ring. `failed`: the last failure, for the dead letter.
+    `reply`: what the subscriber answered. `exchange`: the request under way, to `host`.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Delivery:
         "exchange",
         "failed",
         "host",
+        "inherited",
         "lane",
         "record",
         "reply",
@@ -65,9 +67,14 @@ class Delivery:
         self.attempts = 0
         self.tries = 0
         self.since = 0
+        self.inherited = False
         self.aside = False
         self.waiting = False
         self.failed: FailedDelivery | None = None
         self.reply: Event | None = None
         self.exchange: Exchange | None = None
         self.host: Host = ("", "", 0)
+
+    def inherit(self, straggler: Straggler) -> None:
+        """Go on where another worker, or an earlier life of the lane, has left off."""
+        self.attempts, self.since, self.inherited = straggler.attempts, straggler.since, True

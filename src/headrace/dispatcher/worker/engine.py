@@ -322,9 +322,8 @@ class Engine:
         self._moved(delivery.lane)
 
     def _found_event(self, delivery: Delivery) -> None:
-        """A straggler from before this run: its next attempt is soon."""
-        wait = (delivery.lane.subscription.policy.wait_ms(max(1, delivery.attempts)) or 0) / 1000
-        self._timers.add(self._clock.monotonic() + min(wait, BEAT), delivery)
+        """A straggler from before this worker: its next attempt is when it would have been."""
+        self._timers.add(self._clock.monotonic() + self._courier.time_left(delivery), delivery)
 
     def _moved(self, lane: Lane) -> None:
         """Something of the lane has ended: it may send more, or has come to rest."""

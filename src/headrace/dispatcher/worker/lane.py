@@ -196,7 +196,8 @@ class Lane:
         if straggler is None:
             return None
         delivery = Delivery(self, record)
-        delivery.attempts, delivery.since, delivery.waiting = straggler.attempts, straggler.since, True
+        delivery.inherit(straggler)
+        delivery.waiting = True
         self.active[record.offset] = delivery
         self._set_aside(delivery)
         if record.key is not None and self.subscription.order is DeliveryOrder.KEY:
@@ -319,7 +320,7 @@ class Lane:
         if self._history:
             known = self._history.pop(record.offset, None)
             if known is not None:
-                delivery.attempts, delivery.since = known.attempts, known.since
+                delivery.inherit(known)
         self.active[record.offset] = delivery
         self.in_flight += 1
         return delivery

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from headrace.core.heartbeat import LaneReport
-from headrace.core.progress import ProgressRecord
+from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher.spec import LaneOrders, Limits, Mode
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
 from tests.support.subscriber import Answer, Request, Subscriber, subscriber
 from tests.support.waiting import eventually
-from tests.support.workbench import Workbench, Worker, egress
+from tests.support.workbench import TOPIC_ID, Workbench, Worker, egress
 
 SMALL = Limits(ring_events=40, lane_in_flight=4)
 
@@ -475,3 +475,36 @@ def test_an_event_that_can_not_be_kept_yet_waits_until_it_can(bench: Workbench, 
         finished(bench, 1, "lane")
         assert len(server.requests) == 1
         assert len(bench.records(bench.names.undeliverable)) == 1
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_job_for_the_retry_of_the_last_event_stays_until_it_was_made(bench: Workbench, ordered: bool) -> None:
+    answers = iter([503, 202])
+    with subscriber(lambda request: next(answers)) as server:
+        bench.produce_events(5)
+        bench.subscribe(egress(server.url(), ordered=ordered, retry=5, delay=10))
+        bench.begin_run()
+        waiting = ProgressRecord(Progress(4, (), (Straggler(4, 1, 0),)), "lane", TOPIC_ID)
+        retries = job(bench, 1, {"lane": waiting}, 4, 5, patient=True)
+        retries.events(1)
+        retries.end_input()
+        retries.join()
+        assert server.ids == ["4", "4"]
+        [(_, _, text)] = retries.rows
+        assert ProgressRecord.decode(text).progress == Progress(5)
+
+
+def test_a_job_for_a_retry_does_not_wait_for_one_that_comes_after_its_time(bench: Workbench) -> None:
+    with subscriber(503) as server:
+        bench.produce_events(5)
+        bench.subscribe(egress(server.url(), retry=5, delay=3_600_000))
+        bench.begin_run()
+        waiting = ProgressRecord(Progress(4, (), (Straggler(4, 1, 0),)), "lane", TOPIC_ID)
+        retries = job(bench, 1, {"lane": waiting}, 4, 5, patient=True, due=time.time() + 3_000)
+        retries.events(1)
+        retries.end_input()
+        retries.join()
+        assert server.ids == ["4"]
+        [(_, _, text)] = retries.rows
+        [straggler] = ProgressRecord.decode(text).progress.stragglers
+        assert (straggler.offset, straggler.attempts) == (4, 2)

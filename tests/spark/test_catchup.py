@@ -160,27 +160,33 @@ def test_a_topic_that_is_far_behind_goes_to_bulk_gear_and_comes_back(
         eventually(lambda: plane.admin.group_offsets(group, name) == plane.admin.end_offsets(name), 30, "the mirror")
 
 
-def test_micro_batches_by_setting_deliver_the_same(
+def test_micro_batches_by_setting_deliver_the_same_and_try_a_failed_last_event_again(
     plane: Plane, kafka: KafkaSettings, topic: TopicFactory, tmp_path: Path
 ) -> None:
+    def failing_once(request: Request) -> int:
+        return 503 if request.id == "second-99" and second.ids.count("second-99") == 1 else 202
+
     other = Plane(kafka)
     process = DispatcherProcess(kafka, other.instance, tmp_path / "micro", {"batch_interval": 0.5}).start()
     try:
         name = topic(partitions=2)
-        with subscriber() as first, subscriber() as second:
+        with subscriber() as first, subscriber(failing_once) as second:
             other.subscribe(name, first.url())
             process.wait_ready()
             eventually(lambda: other.driver and name in other.driver.topics and other.driver.topics[name].state == "BULK", 60)
             other.send(name, ids(100, "first"))
             all_of(first, ids(100, "first"))
-            mark = other.offsets[other.subscribe(name, second.url())]
+            uid = other.subscribe(name, second.url())
+            mark = other.offsets[uid]
             eventually(lambda: other.driver and other.driver.contract_offset >= mark, 30, "the second trigger ready")
             other.send(name, ids(100, "second"))
             all_of(first, ids(100, "second"))
             all_of(second, ids(100, "second"))
             assert set(second.ids) == set(ids(100, "second"))
+            ends = other.admin.end_offsets(name)
+            eventually(lambda: {p: one.progress.low for p, one in other.stored(uid).items()} == ends, 60, "all is done")
             assert not repeated(first.ids)
-            assert not repeated(second.ids)
+            assert repeated(second.ids) == {"second-99": 2}
             assert process.stop() == 0
     finally:
         process.kill()

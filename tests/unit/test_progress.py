@@ -55,6 +55,20 @@ def test_of_is_all_below_the_cursor_but_the_unfinished_and_what_was_finished_bef
     assert finished(progress) == (set(range(cursor)) - unfinished) | {offset for offset in naive if offset >= cursor}
 
 
+@given(progresses(), offsets)
+def test_a_log_that_ends_earlier_leaves_what_is_known_below(case: tuple[Progress, set[int]], end: int) -> None:
+    progress, naive = case
+    cut = progress.cut_at(end)
+    assert finished(cut) == {offset for offset in naive if offset < end}
+    assert cut.reach <= end
+
+
+@given(progresses(), offsets)
+def test_unfinished_below_counts_what_is_not_finished(case: tuple[Progress, set[int]], offset: int) -> None:
+    progress, naive = case
+    assert progress.unfinished_below(offset) == len(set(range(offset)) - naive)
+
+
 @given(progresses(), st.sets(offsets, max_size=6))
 def test_position_is_the_lowest_that_is_neither_finished_nor_waiting(
     case: tuple[Progress, set[int]], waiting: set[int]

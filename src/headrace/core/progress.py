@@ -101,6 +101,15 @@ class Progress:
         waiting = tuple(one for one in self.stragglers if one.offset >= offset)
         return _normal(offset, self.ranges_from(offset), waiting)
 
+    def cut_at(self, end: int) -> Progress:
+        """The same without what it says of `end` and beyond (the log ends there: what comes is something new)."""
+        ranges = ((first, min(last, end - 1)) for first, last in self.done if first < end)
+        return _normal(min(self.low, end), ranges, tuple(one for one in self.stragglers if one.offset < end))
+
+    def unfinished_below(self, offset: int) -> int:
+        """How many offsets below `offset` are not finished."""
+        return max(0, offset - self.low) - sum(min(last, offset - 1) - first + 1 for first, last in self.done if first < offset)
+
     def ranges_from(self, offset: int) -> tuple[Range, ...]:
         """The finished ranges, cut to what lies at or above `offset`; what lies below `low` counts as finished."""
         below = ((offset, self.low - 1),) if offset < self.low else ()

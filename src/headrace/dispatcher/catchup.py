@@ -9,13 +9,14 @@ worker had read the last order about it: else a lane that was just handed back w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from headrace.core.progress import ProgressRecord
 from headrace.dispatcher.catchup_plan import JobPlan, Place, Waiting, at_end
 from headrace.dispatcher.jobs import Jobs, Outcome
 from headrace.dispatcher.live_run import LiveRun
 from headrace.dispatcher.preparation import TopicContext
+from headrace.dispatcher.selection import Lane
 from headrace.dispatcher.spec import LaneOrders
 
 _LOOK_SECONDS = 0.3
@@ -34,8 +35,8 @@ class CatchUp:
         self._ordered: dict[Place, int] = {}
         self._next_look = 0.0
 
-    def tick(self, uids: Iterable[str]) -> None:
-        """Move on. `uids`: the open lanes."""
+    def tick(self, lanes: Mapping[str, Lane]) -> None:
+        """Move on. `lanes`: the open ones."""
         outcomes = self._jobs.poll()
         for outcome in outcomes:
             self._hand_back(outcome)
@@ -43,11 +44,11 @@ class CatchUp:
         if now < self._next_look and not outcomes:
             return
         self._next_look = now + _LOOK_SECONDS
-        parked = self._parked(set(uids))
+        parked = self._parked(lanes.keys())
         if parked:
-            self._serve(parked)
+            self._serve(parked, lanes)
 
-    def _parked(self, uids: set[str]) -> set[Place]:
+    def _parked(self, uids: Collection[str]) -> set[Place]:
         """Lanes that their live workers have let go of for good."""
         found: set[Place] = set()
         busy = self._jobs.places
@@ -66,14 +67,15 @@ class CatchUp:
                     self._jobs.is_live(place)
         return found
 
-    def _serve(self, parked: set[Place]) -> None:
-        stored = self._context.records({uid for uid, _ in parked}, self._live.spec.topic_id)
+    def _serve(self, parked: set[Place], lanes: Mapping[str, Lane]) -> None:
+        some = {uid: lanes[uid] for uid, _ in parked}
+        owned = {(uid, partition) for uid in some for partition in self._live.partitions} - parked
+        stored, ends = self._context.located(some, self._live.spec.topic_id, owned)
         records = {place: record for place, record in stored.items() if place in parked}
         waiting = [
             Waiting(uid, partition, record.progress.position, self._jobs.served((uid, partition)))
             for (uid, partition), record in records.items()
         ]
-        ends = self._context.admin.end_offsets(self._context.topic)
         complete = at_end(waiting, ends)
         if complete:
             self._resume({one.place: records[one.place] for one in complete})

@@ -4,6 +4,9 @@ Per partition the lane that was served longest ago gives the range: from its pos
 most to the end of the log. Every lane that waits within that range takes part. A lane that did not get through its last range
 (its subscriber is slow or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait for
 it.
+
+Where no live worker will take a lane back (bulk gear), one at the end of the log may still have stragglers. When the time of one has
+come, the lane is planned for it, with the stuck ones; the worker looks up what it needs, whatever the range is.
 """
 
 from __future__ import annotations
@@ -12,59 +15,88 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headrace.core.delivery import RetryPolicy
+from headrace.core.progress import Progress
+
 Place = tuple[str, int]
 """Lane uid and partition: what a job serves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A lane that no live worker serves. `served`: when (monotonic seconds) its last job ended; 0 for never."""
+    """A lane that no live worker serves. `served`: when (monotonic seconds) its last job ended; 0 for never.
+
+    `retry`: offset of a straggler whose time has come, of a lane that has nothing else to do.
+    """
 
     uid: str
     partition: int
     position: int
     served: float = 0.0
+    retry: int | None = None
 
     @property
     def place(self) -> Place:
         return self.uid, self.partition
 
+    @property
+    def start(self) -> int:
+        """Where a range for it begins."""
+        return self.position if self.retry is None else self.retry
+
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Ranges per partition (first offset, offset after the last), the lanes of each, and the partitions read to the end of the log."""
+    """Ranges per partition (first offset, offset after the last), the lanes of each, and the partitions read to the end of the log.
+
+    `retries`: the places that are in it for their stragglers.
+    """
 
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     places: frozenset[Place] = frozenset()
     last: frozenset[int] = frozenset()
+    retries: frozenset[Place] = frozenset()
 
 
 def plan_job(waiting: Iterable[Waiting], ends: Mapping[int, int], size: int, slots: int) -> JobPlan | None:
     """The next job over at most `slots` partitions of at most `size` events each; None when nobody waits for anything.
 
-    A lane at the end of its partition waits for nothing: it can be handed back as it is (`at_end`).
+    A lane at the end of its partition without a retry waits for nothing: it can be handed back as it is (`at_end`).
     """
     by_partition: dict[int, list[Waiting]] = defaultdict(list)
     for one in waiting:
-        if one.position < ends.get(one.partition, 0):
+        if one.retry is not None or one.position < ends.get(one.partition, 0):
             by_partition[one.partition].append(one)
-    bases = {partition: min(some, key=lambda one: (one.served, one.position)) for partition, some in by_partition.items()}
+    bases = {partition: min(some, key=lambda one: (one.served, one.start)) for partition, some in by_partition.items()}
     chosen = sorted(bases, key=lambda partition: (bases[partition].served, partition))[:slots]
     if not chosen:
         return None
     ranges: dict[int, tuple[int, int]] = {}
     places: set[Place] = set()
+    retries: set[Place] = set()
     for partition in chosen:
-        start = bases[partition].position
-        end = min(start + size, ends[partition])
+        start = bases[partition].start
+        end = start + 1 if bases[partition].retry is not None else min(start + size, ends[partition])
         ranges[partition] = start, end
+        retries |= {one.place for one in by_partition[partition] if one.retry is not None}
         places |= {one.place for one in by_partition[partition] if start <= one.position < end}
-    return JobPlan(ranges, frozenset(places), frozenset(p for p in chosen if ranges[p][1] == ends[p]))
+    last = frozenset(partition for partition in chosen if ranges[partition][1] == ends[partition])
+    return JobPlan(ranges, frozenset(places | retries), last, frozenset(retries))
 
 
 def at_end(waiting: Iterable[Waiting], ends: Mapping[int, int]) -> list[Waiting]:
     """Lanes that miss nothing: they can be handed back without a job."""
     return [one for one in waiting if one.position >= ends.get(one.partition, 0)]
+
+
+def retry_of(progress: Progress, policy: RetryPolicy, now_ms: int) -> int | None:
+    """Offset of the straggler whose time has come; None when none has.
+
+    Those that were never tried wait for another of their key, so they count only when they are alone.
+    """
+    tried = [one for one in progress.stragglers if one.attempts] or progress.stragglers
+    due = (one.offset for one in tried if not policy.left_ms(one.attempts, one.since, now_ms))
+    return next(due, None)
 
 
 class Pace:

@@ -14,6 +14,7 @@ from headrace.base.clock import Clock, Deadline, SystemClock
 from headrace.base.errors import HeadraceError, Retriable, Terminal
 from headrace.base.log import get_logger
 from headrace.core.contract import Egress, Resource
+from headrace.core.contractlog import ContractState
 from headrace.core.heartbeat import DriverReport, TopicReport, WorkerReport
 from headrace.core.internaltopics import PARTITIONS, internal_topics
 from headrace.core.names import Internal
@@ -40,6 +41,7 @@ DAEMON = "headrace.dispatcher.daemon"
 
 _TICK = 1.0
 _START_SECONDS = 60.0
+_CURRENT_SECONDS = 30.0
 _JVM_SECONDS = 2.0
 """A JVM that dies shows first as a failed call to it."""
 
@@ -72,7 +74,7 @@ class Driver:
             table=table,
             dataplane=Dataplane(config.kafka, names.dataplane, config.identity, clock, self._take, self._report),
             runs_in_force=lambda: self._contract.state.runs,
-            drains=lambda: self._contract.state.drains,
+            contract_now=self._contract_now,
             failed=self._fail,
         )
         self._republisher = Republisher(self._services, self._contract, self._select) if config.contract.file else None
@@ -167,6 +169,12 @@ class Driver:
 
     def _jvm_gone(self) -> Retriable:
         return Retriable("the JVM is gone", subject="Spark", hint=f"Look into {self._services.spark.settings.log}")
+
+    def _contract_now(self) -> ContractState:
+        end = self._services.admins.of(self._config.kafka).end_offsets(self._config.contract.topic)[0]
+        if end > 0:
+            self._contract.wait_applied(end - 1, Deadline(_CURRENT_SECONDS, self._clock))
+        return self._contract.state
 
     # Contract to topics
 

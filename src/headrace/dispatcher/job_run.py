@@ -101,6 +101,11 @@ class JobRun:
         rows = [parse_catchup_row(row) for row in self._job.rows]
         return {(uid, partition): ProgressRecord.decode(record) for uid, partition, record in rows}
 
+    def changed(self, record: ProgressRecord, place: Place) -> bool:
+        """Whether a lane stands elsewhere than at the start."""
+        uid, partition = place
+        return record.progress != ProgressRecord.decode(self.spec.positions[uid][partition]).progress
+
     def cancel(self) -> None:
         """Have Spark give it up."""
         self._job.cancel()

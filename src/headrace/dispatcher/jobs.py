@@ -31,7 +31,7 @@ ROWS = 2_000
 
 
 class Track(StrEnum):
-    """`MAIN`: lanes that get on. `STUCK`: lanes whose last job left them short."""
+    """`MAIN`: lanes that get on. `STUCK`: lanes whose last job left them short, and those that have only stragglers left."""
 
     MAIN = "main"
     STUCK = "stuck"
@@ -64,6 +64,8 @@ class Jobs:
         self._served: dict[Place, float] = {}
         self._not_before = 0.0
         self.throttle = Throttle()
+        self.lost_in_a_row = 0
+        """How many jobs were lost since the last one that was not."""
 
     @property
     def running(self) -> list[JobRun]:
@@ -107,12 +109,13 @@ class Jobs:
         now = self._services.clock.monotonic()
         plans: dict[Track, JobPlan] = {}
         if Track.MAIN not in self._running and now >= self._not_before:
-            some = [one for one in waiting if not self._patience.is_stuck(one.place)]
+            some = [one for one in waiting if one.retry is None and not self._patience.is_stuck(one.place)]
             plan = plan_job(some, ends, self._pace[Track.MAIN].size, slots)
             if plan is not None:
                 plans[Track.MAIN] = plan
         if Track.STUCK not in self._running:
-            some = [one for one in waiting if self._patience.is_stuck(one.place) and self._patience.may_try(one.place, now)]
+            slow = [one for one in waiting if one.retry is not None or self._patience.is_stuck(one.place)]
+            some = [one for one in slow if self._patience.may_try(one.place, now)]
             plan = plan_job(some, ends, self._pace[Track.STUCK].size, slots)
             if plan is not None:
                 plans[Track.STUCK] = plan
@@ -169,6 +172,7 @@ class Jobs:
             ends={partition: end for partition, (_, end) in plan.ranges.items()},
             positions=positions,
             due=services.clock.now() + self._seconds,
+            patient=bool(plan.retries),
             limits=replace(base.limits, lane_in_flight=self.throttle.in_flight(most)),
         )
         return JobRun(range_job, spec, plan, self._runs, timing, services.clock, self._seconds)
@@ -186,14 +190,18 @@ class Jobs:
             self._served[place] = now
             start, end = job.plan.ranges[place[1]]
             record = records.get(place)
-            if record is None:
-                continue
-            if record.progress.position >= end:
-                self._patience.got_through(place)
-            else:
+            if (
+                record is None
+                or record.progress.position < end
+                or (place in job.plan.retries and not job.changed(record, place))
+            ):
                 self._patience.got_stuck(place, now)
-            done[place[1]] = max(done.get(place[1], 0), record.progress.position - start)
-        if records:
+            else:
+                self._patience.got_through(place)
+            if record is not None:
+                done[place[1]] = max(done.get(place[1], 0), min(record.progress.position, end) - start)
+        self.lost_in_a_row = self.lost_in_a_row + 1 if job.failure else 0
+        if records and not job.plan.retries:
             self._pace[track].note(max(done.values(), default=0), seconds)
         if track is Track.MAIN:
             self._not_before = now + self.throttle.pause(seconds)

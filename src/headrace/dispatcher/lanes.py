@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from headrace.base.clock import Clock
 from headrace.base.errors import Retriable
 from headrace.base.log import get_logger
-from headrace.dispatcher.positions import LaneFacts, LanePosition, LogFacts, locate, needs_group
+from headrace.dispatcher.catchup_plan import Place
+from headrace.dispatcher.positions import OFFSETS_EXPIRED, LaneFacts, LanePosition, LogFacts, expired, locate, needs_group
 from headrace.dispatcher.progress_table import ProgressTable
 from headrace.dispatcher.selection import Lane
 from headrace.kafka.admin import Admin
@@ -31,28 +33,62 @@ def log_facts(admin: Admin, topic: str) -> LogFacts:
     return LogFacts(facts.topic_id, begins, ends)
 
 
+class Notices:
+    """What has happened to the positions of a topic's lanes, kept while the lanes are there: it is news to whoever looks later, too."""
+
+    def __init__(self) -> None:
+        self._lost: dict[str, int] = defaultdict(int)
+        self._conditions: dict[str, dict[str, str]] = {}
+
+    def take(self, lane: LanePosition) -> None:
+        """Note what is to be said of a lane that was located."""
+        if not lane.problems:
+            return
+        self._lost[lane.uid] += lane.lost
+        known = {**self._conditions.get(lane.uid, {}), **lane.problems}
+        if self._lost[lane.uid]:
+            known[OFFSETS_EXPIRED] = expired(self._lost[lane.uid])
+        self._conditions[lane.uid] = known
+
+    def of(self, uids: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Lane uid -> condition -> message, of these lanes."""
+        return {uid: dict(self._conditions[uid]) for uid in uids if uid in self._conditions}
+
+
+def _untold(lane: LanePosition) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Locates lanes: `admin` belongs to the Kafka of their topic."""
+    """Locates lanes: `admin` belongs to the Kafka of their topic. `told` gets each decision."""
 
     admin: Admin
     table: ProgressTable
     clock: Clock
+    told: Callable[[LanePosition], None] = _untold
 
-    def locate(self, topic: str, facts: LogFacts, lanes: Iterable[Lane]) -> list[LanePosition]:
-        """Where each lane stands. What was decided here, rather than read, is stored before this returns."""
-        positions = [self._one(topic, facts, lane) for lane in lanes]
-        fresh = [(partition, lane.records[partition]) for lane in positions for partition in lane.fresh]
+    def locate(
+        self, topic: str, facts: LogFacts, lanes: Iterable[Lane], owned: Collection[Place] = frozenset()
+    ) -> list[LanePosition]:
+        """Where each lane stands, but for the places that are `owned` by a worker.
+
+        What was decided here, rather than read, is stored before this returns.
+        """
+        positions = [self._one(topic, facts, lane, owned) for lane in lanes]
+        fresh = [(partition, lane.records[partition]) for lane in positions for partition in sorted(lane.fresh)]
         if fresh:
             self.table.write(fresh)
         for lane in positions:
+            self.told(lane)
             for condition, message in lane.problems.items():
                 log.warning("A lane lost its place", topic=topic, lane=lane.uid, condition=condition, reason=message)
         return positions
 
-    def _one(self, topic: str, facts: LogFacts, lane: Lane) -> LanePosition:
+    def _one(self, topic: str, facts: LogFacts, lane: Lane, owned: Collection[Place]) -> LanePosition:
         known = LaneFacts(lane.uid, lane.initialised, self.table.lane(lane.uid, facts.topic_id))
         if needs_group(known, facts) and lane.egress.consumer_group:
             group = self.admin.group_offsets(lane.egress.consumer_group, topic)
             known = LaneFacts(known.uid, known.initialised, known.records, group)
-        return locate(known, facts, int(self.clock.now() * 1000))
+        partitions = [partition for partition in facts.ends if (lane.uid, partition) in owned]
+        return locate(known, facts, int(self.clock.now() * 1000), partitions)

@@ -8,12 +8,13 @@ The truth is the progress topic. For a lane without a usable record there (inter
     it was initialised, and nothing is left      from the earliest kept, PositionLost; never from the latest
     it was never initialised (contract files)    from the end
 
-Every position is then clamped to the log: what retention removed is counted as lost.
+Every position is then clamped to the log: what retention removed is counted as lost, and what a log that got shorter holds no more is
+forgotten, since other events will come at those offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.core.progress import Progress, ProgressRecord
@@ -64,13 +65,23 @@ def needs_group(lane: LaneFacts, log: LogFacts) -> bool:
     return any(not _current(lane, log, partition) for partition in log.ends) and not _known(lane)
 
 
-def locate(lane: LaneFacts, log: LogFacts, at_ms: int) -> LanePosition:
-    """Where `lane` stands in every partition of the topic. `at_ms`: now, for the records that are made."""
+def fits(progress: Progress, begin: int, end: int) -> bool:
+    """Whether the log, which has `begin` to before `end`, holds all that is unfinished, and all that is known."""
+    return progress.low >= begin and progress.reach <= end
+
+
+def locate(lane: LaneFacts, log: LogFacts, at_ms: int, owned: Collection[int] = ()) -> LanePosition:
+    """Where `lane` stands in every partition of the topic but those `owned` by a worker, whose records are the worker's to change.
+
+    `at_ms`: now, for the records that are made.
+    """
     records: dict[int, ProgressRecord] = {}
     fresh: set[int] = set()
     lost = 0
     problems: dict[str, str] = {}
     for partition, end in log.ends.items():
+        if partition in owned:
+            continue
         begin = log.begins[partition]
         record = lane.records.get(partition) if _current(lane, log, partition) else None
         if record is None:
@@ -79,19 +90,23 @@ def locate(lane: LaneFacts, log: LogFacts, at_ms: int) -> LanePosition:
             fresh.add(partition)
             if gone:
                 problems[POSITION_LOST] = gone
-        missing = begin - record.progress.position
-        if missing > 0:
-            lost += missing
-            record = record.with_progress(record.progress.moved_to(begin))
+        progress = record.progress
+        if not fits(progress, begin, end):
+            if progress.reach > end:
+                problems[POSITION_LOST] = f"partition {partition} ends at {end}, before the lane's position: it goes on there"
+            progress = progress.cut_at(end)
+            lost += progress.unfinished_below(begin)
+            record = record.with_progress(progress.moved_to(begin))
             fresh.add(partition)
-        elif record.progress.position > end:
-            record = record.with_progress(Progress.initial(end))
-            fresh.add(partition)
-            problems[POSITION_LOST] = f"partition {partition} ends before the lane's position: it goes on at the end"
         records[partition] = record
     if lost:
-        problems[OFFSETS_EXPIRED] = f"retention removed {lost} offsets before they were delivered"
+        problems[OFFSETS_EXPIRED] = expired(lost)
     return LanePosition(lane.uid, records, frozenset(fresh), lost, problems)
+
+
+def expired(lost: int) -> str:
+    """What is said of a lane that retention has overtaken."""
+    return f"retention removed {lost} offsets before they were delivered"
 
 
 def start_offsets(lanes: list[LanePosition], log: LogFacts, reach: int | None = None) -> dict[int, int]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from headrace.base.clock import Deadline
 from headrace.core.progress import ProgressRecord
+from headrace.dispatcher.catchup_plan import Place
 from headrace.dispatcher.gears import backlog
-from headrace.dispatcher.lanes import Lanes, log_facts
-from headrace.dispatcher.positions import LanePosition, LogFacts, start_offsets
+from headrace.dispatcher.lanes import Lanes, Notices, log_facts
+from headrace.dispatcher.positions import LanePosition, LogFacts, fits, start_offsets
 from headrace.dispatcher.runs import Runs
 from headrace.dispatcher.selection import Lane, TopicPlan
 from headrace.dispatcher.services import Services
@@ -29,13 +30,36 @@ class TopicContext:
     settings: KafkaSettings
     admin: Admin
     runs: Runs
+    notices: Notices = field(default_factory=Notices)
 
     @property
     def lanes(self) -> Lanes:
         """Positions of this topic's lanes."""
-        return Lanes(self.admin, self.services.table, self.services.clock)
+        return Lanes(self.admin, self.services.table, self.services.clock, self.notices.take)
 
-    def records(self, uids: Iterable[str], topic_id: str) -> dict[tuple[str, int], ProgressRecord]:
+    def located(
+        self, lanes: Mapping[str, Lane], topic_id: str, owned: Collection[Place]
+    ) -> tuple[dict[Place, ProgressRecord], dict[int, int]]:
+        """What is stored now of `lanes`, and the ends of the log: it may have lost its beginning while nobody read it for them.
+
+        Places that are `owned` by a worker are left as they are.
+        """
+        records = self.records(lanes, topic_id)
+        begins, ends = self.admin.begin_offsets(self.topic), self.admin.end_offsets(self.topic)
+        wrong = {
+            uid
+            for (uid, partition), record in records.items()
+            if (uid, partition) not in owned and not fits(record.progress, begins.get(partition, 0), ends.get(partition, 0))
+        }
+        wrong |= lanes.keys() - {uid for uid, _ in records}
+        if wrong:
+            facts = log_facts(self.admin, self.topic)
+            if facts.topic_id == topic_id:
+                self.lanes.locate(self.topic, facts, [lanes[uid] for uid in sorted(wrong)], owned)
+                records, ends = self.records(lanes, topic_id), dict(facts.ends)
+        return records, ends
+
+    def records(self, uids: Iterable[str], topic_id: str) -> dict[Place, ProgressRecord]:
         """What is stored now of these lanes, by lane uid and partition."""
         self.services.table.wait_current(Deadline(_CURRENT_SECONDS, self.services.clock))
         return {
@@ -60,11 +84,6 @@ class Preparation:
         return backlog(
             ({p: one.progress.position for p, one in lane.records.items()} for lane in self.positions), self.facts.ends
         )
-
-    @property
-    def problems(self) -> dict[str, dict[str, str]]:
-        """Lane uid -> condition -> message."""
-        return {lane.uid: dict(lane.problems) for lane in self.positions if lane.problems}
 
     def spec(self, run: str) -> WorkerSpec:
         """For the workers of `run`. Lanes that are further behind than a ring can hold do not take part in where reading starts."""

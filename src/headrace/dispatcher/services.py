@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headrace.base.clock import Clock
+from headrace.core.contractlog import ContractState
 from headrace.core.names import Internal
 from headrace.dispatcher.config import DispatcherConfig
 from headrace.dispatcher.dataplane import Dataplane
@@ -34,9 +35,10 @@ class Admins:
 
 @dataclass(frozen=True)
 class Services:
-    """Made once by `driver.build`. `runs_in_force`: topic -> run, as the contract has it; `drains`: those in it.
+    """Made once by `driver.build`. `runs_in_force`: topic -> run, as far as the contract was read.
 
-    `failed`: ends the process with this error.
+    `contract_now`: the contract, read to the end that it has when this is called (raises `Retriable` if that can't be). `failed`: ends
+    the process with this error.
     """
 
     config: DispatcherConfig
@@ -48,5 +50,5 @@ class Services:
     table: ProgressTable
     dataplane: Dataplane
     runs_in_force: Callable[[], Mapping[str, str]]
-    drains: Callable[[], set[str]]
+    contract_now: Callable[[], ContractState]
     failed: Callable[[BaseException], None]

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from headrace.base.clock import Deadline
 from headrace.base.log import get_logger
+from headrace.core.delivery import RetryPolicy
 from headrace.core.heartbeat import WorkerReport
 from headrace.dispatcher.catchup import CatchUp
-from headrace.dispatcher.catchup_plan import Waiting
+from headrace.dispatcher.catchup_plan import Waiting, retry_of
 from headrace.dispatcher.gears import backlog
 from headrace.dispatcher.jobs import Jobs, Track
-from headrace.dispatcher.lanes import log_facts
 from headrace.dispatcher.live_run import Ending, LiveRun
 from headrace.dispatcher.preparation import Preparation, serving
 from headrace.dispatcher.selection import Lane
@@ -23,6 +23,8 @@ log = get_logger(__name__)
 _POLL = 0.05
 _THROTTLE_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
+_LOST_JOBS = 3
+"""After so many in a row everything is looked at anew."""
 
 
 class Server(Protocol):
@@ -63,7 +65,7 @@ class RealTime:
 
     def begin(self) -> None:
         context, services = self._context, self._context.services
-        self.run = context.runs.begin(services.runs_in_force().get(context.topic, ""))
+        self.run = context.runs.begin()
         spec = self._prepared.spec(self.run)
         self._live = LiveRun(services.spark, context.runs, services.config.timing, services.clock, spec)
         self._jobs = Jobs(services, context.runs, spec, self._wake)
@@ -128,7 +130,7 @@ class Bulk:
 
     def begin(self) -> None:
         context, services = self._context, self._context.services
-        self.run = context.runs.begin(services.runs_in_force().get(context.topic, ""))
+        self.run = context.runs.begin()
         spec = self._prepared.spec(self.run)
         self._jobs = Jobs(services, context.runs, spec, self._wake)
         self.state = "BULK"
@@ -136,6 +138,8 @@ class Bulk:
 
     def tick(self, lanes: Mapping[str, Lane]) -> Ending | None:
         over = self._jobs.poll()
+        if self._jobs.lost_in_a_row >= _LOST_JOBS:
+            return Ending("JobsFail", planned=False, message=f"{self._jobs.lost_in_a_row} jobs in a row were lost")
         now = self._context.services.clock.monotonic()
         if now >= self._next or (over and not self._interval):
             self._next = now + (self._interval or _LOOK_SECONDS)
@@ -143,25 +147,21 @@ class Bulk:
         return None
 
     def _plan(self, lanes: Mapping[str, Lane]) -> None:
-        context = self._context
-        topic_id = self._prepared.facts.topic_id
-        records = context.records(lanes, topic_id)
-        unknown = lanes.keys() - {uid for uid, _ in records}
-        if unknown:
-            facts = log_facts(context.admin, context.topic)
-            context.lanes.locate(context.topic, facts, [lanes[uid] for uid in unknown])
-            records = context.records(lanes, topic_id)
-        ends = context.admin.end_offsets(context.topic)
+        busy = self._jobs.places
+        records, ends = self._context.located(lanes, self._prepared.facts.topic_id, busy)
         positions: dict[str, dict[int, int]] = {}
         for (uid, partition), record in records.items():
             positions.setdefault(uid, {})[partition] = record.progress.position
         self._backlog = backlog(positions.values(), ends)
-        busy = self._jobs.places
-        waiting = [
-            Waiting(uid, partition, record.progress.position, self._jobs.served((uid, partition)))
-            for (uid, partition), record in records.items()
-            if (uid, partition) not in busy
-        ]
+        policies = {uid: RetryPolicy.of(lane.egress.egress_config) for uid, lane in lanes.items()}
+        now_ms = int(self._context.services.clock.now() * 1000)
+        waiting = []
+        for (uid, partition), record in records.items():
+            if (uid, partition) not in busy:
+                progress = record.progress
+                at_end = progress.position >= ends.get(partition, 0)
+                retry = retry_of(progress, policies[uid], now_ms) if at_end else None
+                waiting.append(Waiting(uid, partition, progress.position, self._jobs.served((uid, partition)), retry))
         for track, plan in self._jobs.next_plan(waiting, ends, self._prepared.facts.partitions).items():
             self._jobs.start(track, plan, records, own_slots=track is Track.STUCK)
 

@@ -91,7 +91,8 @@ class WorkerSpec:
     `starts` and `ends`: first offset read and, for jobs, the offset after the last, per partition. `positions`: lane uid -> partition
     -> progress record as stored (absent: the lane is not for this partition). `grace`: seconds for what is in flight at a stop. `due`: Unix
     time at which the batch ends; an input that ends earlier was cut off. `contract_topic`: empty is the instance's own.
-    `offset_extensions`: send `knativekafkapartition` and `knativekafkaoffset`. `hop_limit`: 0 is off.
+    `patient`: a job that stays, within its time, for the retries of stragglers. `offset_extensions`: send `knativekafkapartition` and
+    `knativekafkaoffset`. `hop_limit`: 0 is off.
     """
 
     instance: str
@@ -109,6 +110,7 @@ class WorkerSpec:
     ends: Mapping[int, int] = field(default_factory=dict)
     grace: float = 1.0
     due: float = 0.0
+    patient: bool = False
     limits: Limits = field(default_factory=Limits)
     offset_extensions: bool = True
     hop_limit: int = 0

@@ -53,10 +53,10 @@ class TopicRunner:
         )
         self._bell = threading.Event()
         self._closing = False
+        self._took_over = False
         self._server: Server | None = None
         self._facts: LogFacts | None = None
         self._report = TopicReport(state="STOPPED")
-        self._conditions: dict[str, dict[str, str]] = {}
         self._failures = 0
         self._told = ""
         self._next_look = 0.0
@@ -106,8 +106,8 @@ class TopicRunner:
 
     @property
     def conditions(self) -> dict[str, dict[str, str]]:
-        """Lane uid -> condition -> message, for what happened to lanes' positions when the run began."""
-        return dict(self._conditions)
+        """Lane uid -> condition -> message, for what happened to lanes' positions."""
+        return self._context.notices.of(self._plan.lanes)
 
     def close(self) -> None:
         """Have it drain and end; `join` waits for that."""
@@ -133,7 +133,6 @@ class TopicRunner:
 
     def _run(self) -> None:
         try:
-            self._runs.take_over(self._services.drains())
             while not self._closing:
                 if serving(self._plan.lanes):
                     self._serve()
@@ -156,6 +155,7 @@ class TopicRunner:
             raise
         except HeadraceError as error:
             self._server = None
+            self._services.slots.release(self._topic)
             self._troubled(type(error).__name__, error)
             self._pause(error.after if isinstance(error, Retriable) else _HOPELESS_SECONDS)
             return
@@ -173,9 +173,11 @@ class TopicRunner:
             self._failed(self._now() - began)
 
     def _begin(self) -> Server:
+        if not self._took_over:
+            self._runs.take_over(self._services.contract_now)
+            self._took_over = True
         prepared = prepare(self._context, self._plan)
         self._facts = prepared.facts
-        self._conditions = prepared.problems
         self._gears.take(self._gears.wants(prepared.backlog, self._now()), self._now())
         server: Server
         if self._gears.gear is Gear.BULK:

@@ -44,6 +44,10 @@ class TopicContract:
         """Wait until the end that the topic had is reached. Errors as `TableReader.wait_ready`."""
         self._reader.wait_ready(deadline)
 
+    def wait_applied(self, offset: int, deadline: Deadline) -> None:
+        """Wait until the record at `offset` is in `state`. Raises `Retriable` at the deadline."""
+        self._reader.wait_applied(offset, deadline)
+
     @property
     def ready(self) -> bool:
         """Whether that end has been reached."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Waiting, at_end, plan_job
+from headrace.core.contract import BackoffPolicy
+from headrace.core.delivery import RetryPolicy
+from headrace.core.progress import Progress, Straggler
+from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Waiting, at_end, plan_job, retry_of
 
 ENDS = {0: 1_000, 1: 500}
 
@@ -46,6 +50,37 @@ def test_who_misses_nothing_needs_no_job() -> None:
     lanes = [Waiting("a", 0, 1_000), Waiting("a", 1, 500)]
     assert plan_job(lanes, ENDS, size=50, slots=8) is None
     assert at_end(lanes, ENDS) == lanes
+
+
+def test_lanes_with_only_a_retry_take_part_in_whatever_their_partition_is_read_for() -> None:
+    lanes = [Waiting("a", 0, 100), Waiting("b", 0, 1_000, retry=40, served=3.0), Waiting("c", 0, 1_000, retry=990, served=9.0)]
+    plan = plan_job(lanes, ENDS, size=50, slots=8)
+    assert plan is not None
+    assert plan.ranges == {0: (100, 150)}
+    assert plan.places == {("a", 0), ("b", 0), ("c", 0)}
+    assert plan.retries == {("b", 0), ("c", 0)}
+    plan = plan_job(lanes[1:], ENDS, size=50, slots=8)
+    assert plan is not None
+    assert plan.ranges == {0: (40, 41)}
+    assert plan.places == plan.retries == {("b", 0), ("c", 0)}
+
+
+@pytest.mark.parametrize(
+    ("stragglers", "retry"),
+    [
+        ((), None),
+        ((Straggler(5, 1, 0),), None),
+        ((Straggler(5, 1, -2_000),), 5),
+        ((Straggler(5, 1, 0), Straggler(7, 1, -2_000)), 7),
+        ((Straggler(5, 4, 0),), 5),
+        ((Straggler(5, 1, 0), Straggler(7, 0, 0)), None),
+        ((Straggler(7, 0, 0),), 7),
+    ],
+    ids=["none", "not due", "due", "the second is due", "no attempt left", "behind one of its key", "alone"],
+)
+def test_a_retry_is_for_the_first_straggler_whose_time_has_come(stragglers: tuple[Straggler, ...], retry: int | None) -> None:
+    policy = RetryPolicy(3, BackoffPolicy.LINEAR, 1_000)
+    assert retry_of(Progress(5, ((8, 9),), stragglers), policy, now_ms=500) == retry
 
 
 @given(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.core.progress import Progress, ProgressRecord
+from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher.positions import (
     OFFSETS_EXPIRED,
     POSITION_LOST,
@@ -93,7 +93,7 @@ def test_what_retention_removed_is_skipped_and_counted() -> None:
     found = locate(lane({0: record(4, done=((6, 7), (12, 13))), 1: record(7)}), LOG, 5)
     assert lows(found) == {0: 10, 1: 7}
     assert found.records[0].progress.is_done(12)
-    assert found.lost == 6
+    assert found.lost == 4, "offsets 4, 5, 8 and 9"
     assert found.fresh == {0}
     assert OFFSETS_EXPIRED in found.problems
 
@@ -102,6 +102,35 @@ def test_a_position_beyond_the_end_is_brought_back_to_it() -> None:
     found = locate(lane({0: record(400), 1: record(7)}), LOG, 5)
     assert lows(found) == {0: 100, 1: 7}
     assert POSITION_LOST in found.problems
+
+
+def test_events_that_come_where_a_log_lost_its_tail_are_not_taken_for_finished() -> None:
+    found = locate(lane({0: record(95, done=((97, 120),)), 1: record(7)}), LOG, 5)
+    assert found.records[0].progress == Progress(95, ((97, 99),))
+    assert found.fresh == {0}
+    assert POSITION_LOST in found.problems
+
+
+def test_what_is_unfinished_in_a_log_that_lost_its_tail_stays_so() -> None:
+    failed = ProgressRecord(Progress(95, (), tuple(Straggler(at, 1, 1) for at in (95, 110))), uid="t1", topic_id="id-1")
+    found = locate(lane({0: failed, 1: record(7)}), LOG, 5)
+    assert found.records[0].progress.low == 95
+    assert [one.offset for one in found.records[0].progress.stragglers] == [95]
+    assert found.records[0].progress.reach <= 100
+
+
+def test_a_straggler_that_retention_removed_is_counted_although_the_lane_is_far_beyond() -> None:
+    failed = ProgressRecord(Progress(4, ((5, 60),), (Straggler(4, 1, 1),)), uid="t1", topic_id="id-1")
+    found = locate(lane({0: failed, 1: record(7)}), LOG, 5)
+    assert found.lost == 1
+    assert found.records[0].progress == Progress(61)
+
+
+def test_partitions_that_a_worker_owns_are_left_alone() -> None:
+    found = locate(lane({0: record(4), 1: record(400)}), LOG, 5, owned=[0])
+    assert set(found.records) == {1}
+    assert found.fresh == {1}
+    assert not found.lost
 
 
 def test_reading_starts_at_the_lowest_lane() -> None:

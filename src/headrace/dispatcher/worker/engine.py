@@ -342,12 +342,21 @@ class Engine:
             elif not self._closing_range:
                 self._closing_range = True
                 self._reading.close_range(self._spec.ends.get(self._roster.partition, 0), self._range_closed)
-        if self._phase is Phase.FINISHING and (
-            now >= self._stop_by or not any(lane.unfinished for lane in self._roster.live())
-        ):
+        if self._phase is Phase.FINISHING and (now >= self._stop_by or not self._more_to_do):
             self._stop("job done")
         if self._phase is Phase.STOPPING and (now >= self._stop_by or not (self._client.active or self._outbox.pending)):
             self._finish()
+
+    @property
+    def _more_to_do(self) -> bool:
+        """Whether the lanes of a job have something left that they can do in its time."""
+        if any(lane.unfinished for lane in self._roster.live()):
+            return True
+        if not self._spec.patient:
+            return False
+        due = self._timers.next_due
+        waiting = due is not None and due < self._stop_by
+        return waiting or any(lane.fetching or lane.in_flight for lane in self._roster.live())
 
     def _range_closed(self, whole: bool) -> None:
         """A job has had all its input; what is left of its time goes to what its lanes have still to do."""

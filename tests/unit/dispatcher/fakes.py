@@ -1,0 +1,200 @@
+"""What the driver's parts work with, in memory: a log, its progress topic, Spark's jobs. Time is virtual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from headrace.base.clock import Deadline, VirtualClock
+from headrace.core.contract import Egress, EgressConfig, Resource
+from headrace.core.contractlog import ContractState
+from headrace.core.heartbeat import LaneReport, WorkerReport
+from headrace.core.names import Internal
+from headrace.core.progress import Progress, ProgressRecord
+from headrace.dispatcher.catchup_plan import Place
+from headrace.dispatcher.config import ContractSource, DispatcherConfig
+from headrace.dispatcher.preparation import Preparation, TopicContext, prepare
+from headrace.dispatcher.runs import Runs, job_name
+from headrace.dispatcher.selection import Lane, TopicPlan
+from headrace.dispatcher.services import Admins, Services
+from headrace.dispatcher.slots import SlotBook
+from headrace.dispatcher.spec import LaneOrders, catchup_row
+from headrace.kafka.settings import KafkaSettings
+
+TOPIC = "orders"
+KAFKA = KafkaSettings("127.0.0.1:9092")
+
+
+@dataclass
+class FakeLog:
+    """The topic as an `Admin` sees it."""
+
+    begins: dict[int, int]
+    ends: dict[int, int]
+    topic_id: str = "id-1"
+    groups: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def describe(self, topic: str) -> Any:
+        return SimpleNamespace(topic_id=self.topic_id, partitions=len(self.ends))
+
+    def begin_offsets(self, topic: str) -> dict[int, int]:
+        return dict(self.begins)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        return dict(self.ends)
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        return dict(self.groups.get(group, {}))
+
+
+class FakeTable:
+    """The progress topic. `written`: how often the driver wrote each place."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, dict[int, ProgressRecord]] = {}
+        self.written: list[Place] = []
+
+    def put(self, uid: str, partition: int, progress: Progress, topic_id: str = "id-1") -> None:
+        """As a worker, or the control plane, writes it."""
+        self.lanes.setdefault(uid, {})[partition] = ProgressRecord(progress, uid=uid, topic_id=topic_id)
+
+    def lane(self, uid: str, topic_id: str) -> dict[int, ProgressRecord]:
+        return dict(self.lanes.get(uid, {}))
+
+    def write(self, records: list[tuple[int, ProgressRecord]]) -> None:
+        for partition, record in records:
+            self.lanes.setdefault(record.uid, {})[partition] = record
+            self.written.append((record.uid, partition))
+
+    def wait_current(self, deadline: Deadline) -> None:
+        """All is here."""
+
+
+class FakeRuns:
+    """Runs that nobody else sees."""
+
+    def __init__(self) -> None:
+        self.run = ""
+        self.jobs = 0
+        self.orders: list[LaneOrders] = []
+        self.drained: list[str] = []
+
+    def begin(self) -> str:
+        self.run, self.jobs = "0000000001-aaaaaaaa-bbbbbbbb", 0
+        return self.run
+
+    def new_job(self) -> str:
+        self.jobs += 1
+        return job_name(self.run, self.jobs)
+
+    def drain(self, owner: str, reason: str) -> None:
+        self.drained.append(owner)
+
+
+class FakeRangeJob:
+    """A job of Spark's, which ends as the test says."""
+
+    def __init__(self, session: object, source: object, name: str, ranges: Mapping[int, tuple[int, int]]) -> None:
+        self.name = name
+        self.ranges = dict(ranges)
+        self.rows: list[bytes] = []
+        self.failure = ""
+        self.done = False
+
+    def partitions(self) -> tuple[int, ...]:
+        return tuple(self.ranges)
+
+    def start(self, function: object, on_done: Callable[[], None]) -> None:
+        """It runs until `end` or `fail`."""
+
+    def end(self, records: Mapping[Place, ProgressRecord]) -> None:
+        self.rows = [catchup_row(uid, partition, record.encode()) for (uid, partition), record in records.items()]
+        self.done = True
+
+    def fail(self, failure: str) -> None:
+        self.failure, self.done = failure, True
+
+    def cancel(self) -> None:
+        self.done = True
+
+
+class FakeLive:
+    """A live run as `CatchUp` sees it: what its workers report, and the orders it was given."""
+
+    def __init__(self, topic_id: str, partitions: tuple[int, ...]) -> None:
+        self.spec = SimpleNamespace(topic_id=topic_id)
+        self.partitions = partitions
+        self.reports: dict[int, WorkerReport] = {}
+        self.orders: list[LaneOrders] = []
+
+    def report(self, index: int, **states: str) -> None:
+        """Task `index` reports its lanes in these states."""
+        lanes = {uid: LaneReport(state=state) for uid, state in states.items()}
+        read = len(self.orders)
+        self.reports[index] = WorkerReport(TOPIC, self.spec.topic_id, "r", index, 1, 0, lanes=lanes, contract_offset=read)
+
+    def order(self, orders: LaneOrders) -> int:
+        self.orders.append(orders)
+        return len(self.orders)
+
+
+class World:
+    """One topic with a dispatcher around it that has neither Kafka nor Spark."""
+
+    def __init__(self, log: FakeLog, **config: Any) -> None:
+        self.clock = VirtualClock()
+        self.log = log
+        self.table = FakeTable()
+        self.slots = SlotBook(64)
+        self.jobs: list[FakeRangeJob] = []
+        self.runs = FakeRuns()
+        self.config = DispatcherConfig(
+            kafka=KAFKA,
+            contract=ContractSource("contract"),
+            work=Path("work"),
+            logs=Path("logs"),
+            java_home=Path("java"),
+            connector=(),
+            **config,
+        )
+        self.services = Services(
+            config=self.config,
+            clock=self.clock,
+            names=Internal("h"),
+            spark=cast(Any, SimpleNamespace(bulk_session=lambda rows, size: None)),
+            admins=cast(Admins, SimpleNamespace(of=lambda settings: log)),
+            slots=self.slots,
+            table=cast(Any, self.table),
+            dataplane=cast(Any, SimpleNamespace(beat=lambda: None)),
+            runs_in_force=dict,
+            contract_now=ContractState,
+            failed=self._failed,
+        )
+        self.context = TopicContext(self.services, TOPIC, KAFKA, cast(Any, log), cast(Runs, self.runs))
+
+    def range_job(self, session: object, source: object, name: str, ranges: Mapping[int, tuple[int, int]]) -> FakeRangeJob:
+        """In place of `RangeJob`; all are in `jobs`."""
+        job = FakeRangeJob(session, source, name, ranges)
+        self.jobs.append(job)
+        return job
+
+    def prepared(self, lanes: Mapping[str, Lane]) -> Preparation:
+        return prepare(self.context, TopicPlan(TOPIC, KAFKA, lanes))
+
+    @staticmethod
+    def _failed(error: BaseException) -> None:
+        raise error
+
+
+def lanes(*uids: str, **config: Any) -> dict[str, Lane]:
+    """Lanes with initial positions. `config`: fields of their `EgressConfig`."""
+    return {
+        uid: Lane(
+            Resource(uid=f"resource-{uid}", topics=(TOPIC,)),
+            Egress(uid=uid, egress_config=EgressConfig(**config), headrace={"initialised": True}),
+        )
+        for uid in uids
+    }

@@ -1,0 +1,95 @@
+"""Catch-up beside a live run, without Spark: parked lanes that retention overtakes, and jobs that are lost."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from headrace.core.progress import Progress, ProgressRecord
+from headrace.dispatcher import jobs
+from headrace.dispatcher.catchup import CatchUp
+from headrace.dispatcher.jobs import Jobs
+from headrace.dispatcher.positions import OFFSETS_EXPIRED
+from tests.unit.dispatcher.fakes import FakeLive, FakeLog, World, lanes
+
+
+class Beside:
+    """A live run over one topic of two partitions, and the catch-up beside it."""
+
+    def __init__(self, world: World, *uids: str) -> None:
+        self.world = world
+        self.lanes = lanes(*uids)
+        prepared = world.prepared(self.lanes)
+        run = world.runs.begin()
+        self.live = FakeLive("id-1", (0, 1))
+        self.jobs = Jobs(world.services, world.context.runs, prepared.spec(run), lambda: None)
+        self.catchup = CatchUp(world.context, cast(Any, self.live), self.jobs)
+
+    def tick(self, seconds: float = 0.5) -> None:
+        self.world.clock.advance(seconds)
+        self.catchup.tick(self.lanes)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World(FakeLog({0: 0, 1: 0}, {0: 1_000, 1: 1_000}))
+    monkeypatch.setattr(jobs, "RangeJob", made.range_job)
+    return made
+
+
+def test_a_parked_lane_that_retention_overtakes_goes_on_at_what_is_left(world: World) -> None:
+    world.table.put("a", 0, Progress(100))
+    world.table.put("a", 1, Progress(200))
+    beside = Beside(world, "a")
+    beside.live.report(0, a="PARKED")
+    beside.live.report(1, a="LIVE")
+    world.log.begins = {0: 400, 1: 400}
+    beside.tick()
+    assert world.jobs[0].ranges == {0: (400, 1_000)}
+    assert world.table.written == [("a", 0)], "partition 1 is the live worker's"
+    assert "removed 300 offsets" in world.context.notices.of(["a"])["a"][OFFSETS_EXPIRED]
+
+
+def test_the_lanes_of_a_lost_job_count_as_stuck_and_the_others_go_on(world: World) -> None:
+    for uid in ("a", "b"):
+        world.table.put(uid, 0, Progress(100))
+        world.table.put(uid, 1, Progress(1_000))
+    beside = Beside(world, "a", "b")
+    beside.live.report(0, a="PARKED", b="LIVE")
+    beside.tick()
+    world.jobs[0].fail("a worker was killed")
+    beside.tick()
+    beside.tick(3.0)
+    beside.live.report(0, a="PARKED", b="PARKED")
+    beside.tick()
+    assert [job.plan.places for job in beside.jobs.running] == [{("b", 0)}]
+    beside.tick(1.0)
+    assert [job.plan.places for job in beside.jobs.running] == [{("b", 0)}, {("a", 0)}]
+
+
+def test_a_lane_that_a_job_says_nothing_of_is_not_planned_again_at_once(world: World) -> None:
+    world.table.put("a", 0, Progress(100))
+    world.table.put("a", 1, Progress(1_000))
+    beside = Beside(world, "a")
+    beside.live.report(0, a="PARKED")
+    beside.tick()
+    world.jobs[0].end({})
+    beside.tick()
+    beside.live.report(0, a="PARKED")
+    beside.tick()
+    assert len(world.jobs) == 1
+    beside.tick(1.0)
+    assert len(world.jobs) == 2
+
+
+def test_a_job_that_got_to_the_end_hands_its_lane_back(world: World) -> None:
+    world.table.put("a", 0, Progress(100))
+    world.table.put("a", 1, Progress(1_000))
+    beside = Beside(world, "a")
+    beside.live.report(0, a="PARKED")
+    beside.tick()
+    assert beside.live.orders[-1].pin == {"a": {0: 1_000}}
+    world.jobs[0].end({("a", 0): ProgressRecord(Progress(1_000), uid="a", topic_id="id-1")})
+    beside.tick()
+    assert set(beside.live.orders[-1].resume) == {"a"}

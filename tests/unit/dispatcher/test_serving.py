@@ -1,0 +1,142 @@
+"""Bulk gear without Spark: what its jobs read when retention, failures and retries come in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.progress import Progress, ProgressRecord, Straggler
+from headrace.dispatcher import jobs
+from headrace.dispatcher.positions import OFFSETS_EXPIRED, POSITION_LOST
+from headrace.dispatcher.serving import Bulk
+from tests.unit.dispatcher.fakes import FakeLog, World, lanes
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World(FakeLog({0: 0, 1: 0}, {0: 1_000, 1: 1_000}))
+    monkeypatch.setattr(jobs, "RangeJob", made.range_job)
+    return made
+
+
+def serving(world: World, *uids: str) -> Bulk:
+    bulk = Bulk(world.prepared(lanes(*uids, retry=5, backoff_delay=10_000)), lambda: None)
+    bulk.begin()
+    return bulk
+
+
+def tick(world: World, bulk: Bulk, *uids: str, seconds: float = 0.5) -> None:
+    world.clock.advance(seconds)
+    bulk.tick(lanes(*uids, retry=5, backoff_delay=10_000))
+
+
+def stored(world: World, uid: str, partition: int, progress: Progress) -> None:
+    world.table.put(uid, partition, progress)
+
+
+def finish(world: World, number: int, **positions: int) -> None:
+    """The job's lanes got to these positions of partition 0, and wrote that."""
+    records = {}
+    for uid, position in positions.items():
+        world.table.put(uid, 0, Progress(position))
+        records[uid, 0] = ProgressRecord(Progress(position), uid=uid, topic_id="id-1")
+    world.jobs[number].end(records)
+
+
+def test_a_lane_that_retention_overtakes_goes_on_at_what_is_left_and_says_how_much_was_lost(world: World) -> None:
+    stored(world, "a", 0, Progress(100))
+    stored(world, "a", 1, Progress(1_000))
+    bulk = serving(world, "a")
+    world.log.begins[0] = 500
+    tick(world, bulk, "a")
+    assert world.jobs[0].ranges == {0: (500, 1_000)}
+    assert world.table.lanes["a"][0].progress == Progress(500)
+    world.log.begins[0] = 600
+    world.jobs[0].fail("offsets are gone")
+    tick(world, bulk, "a", seconds=3.0)
+    tick(world, bulk, "a", seconds=3.0)
+    tick(world, bulk, "a", seconds=3.0)
+    assert world.jobs[1].ranges == {0: (600, 1_000)}
+    assert world.context.notices.of(["a"])["a"][OFFSETS_EXPIRED] == "retention removed 500 offsets before they were delivered"
+
+
+def test_a_log_that_got_shorter_brings_a_waiting_lane_back(world: World) -> None:
+    stored(world, "a", 0, Progress(900))
+    stored(world, "a", 1, Progress(1_000))
+    bulk = serving(world, "a")
+    world.log.ends[0] = 800
+    tick(world, bulk, "a")
+    assert world.table.lanes["a"][0].progress == Progress(800)
+    assert POSITION_LOST in world.context.notices.of(["a"])["a"]
+
+
+def test_what_a_job_serves_is_not_touched_by_the_driver(world: World) -> None:
+    for uid in ("a", "b"):
+        stored(world, uid, 0, Progress(100))
+        stored(world, uid, 1, Progress(1_000))
+    bulk = serving(world, "a", "b")
+    tick(world, bulk, "a")
+    assert len(world.jobs) == 1
+    world.log.begins[0] = 500
+    tick(world, bulk, "a", "b")
+    assert world.table.written == [("b", 0)]
+    assert world.table.lanes["a"][0].progress == Progress(100)
+
+
+def test_three_lost_jobs_in_a_row_end_the_run(world: World) -> None:
+    stored(world, "a", 0, Progress(100))
+    stored(world, "a", 1, Progress(1_000))
+    bulk = serving(world, "a")
+    for number in range(3):
+        while len(world.jobs) <= number:
+            world.clock.advance(1.0)
+            assert bulk.tick(lanes("a")) is None
+        world.jobs[number].fail("it broke")
+        for _ in range(3):
+            world.clock.advance(3.0)
+            ending = bulk.tick(lanes("a"))
+            if ending is not None:
+                break
+    assert ending is not None
+    assert (ending.reason, ending.planned) == ("JobsFail", False)
+    assert len(world.jobs) == 3
+
+
+def test_a_failed_last_event_is_tried_again_when_its_time_has_come_and_only_then(world: World) -> None:
+    failed_at = int(world.clock.now() * 1000)
+    stored(world, "a", 0, Progress(999, (), (Straggler(999, 1, failed_at),)))
+    stored(world, "a", 1, Progress(1_000))
+    bulk = serving(world, "a")
+    for _ in range(19):
+        tick(world, bulk, "a", seconds=1.0)
+    assert not world.jobs
+    tick(world, bulk, "a", seconds=1.5)
+    assert world.jobs[0].ranges == {0: (999, 1_000)}
+    assert bulk._jobs.running[0].spec.patient
+    finish(world, 0, a=1_000)
+    tick(world, bulk, "a")
+    tick(world, bulk, "a", seconds=60.0)
+    assert len(world.jobs) == 1
+
+
+def test_a_retry_that_did_not_happen_is_not_asked_for_at_every_turn(world: World) -> None:
+    waiting = Progress(999, (), (Straggler(999, 1, 0),))
+    stored(world, "a", 0, waiting)
+    stored(world, "a", 1, Progress(1_000))
+    bulk = serving(world, "a")
+    tick(world, bulk, "a")
+    world.jobs[0].end({("a", 0): ProgressRecord(waiting, uid="a", topic_id="id-1")})
+    tick(world, bulk, "a")
+    tick(world, bulk, "a")
+    assert len(world.jobs) == 1
+    tick(world, bulk, "a", seconds=1.0)
+    assert len(world.jobs) == 2
+
+
+def test_a_lane_with_only_a_retry_holds_no_other_lane_up(world: World) -> None:
+    stored(world, "slow", 0, Progress(20, ((21, 999),), (Straggler(20, 1, 0),)))
+    stored(world, "quick", 0, Progress(500))
+    for uid in ("slow", "quick"):
+        stored(world, uid, 1, Progress(1_000))
+    bulk = serving(world, "slow", "quick")
+    tick(world, bulk, "slow", "quick")
+    assert {tuple(job.ranges.items()) for job in world.jobs} == {((0, (20, 21)),), ((0, (500, 1_000)),)}

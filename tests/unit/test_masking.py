@@ -75,6 +75,10 @@ KEEPS = [
     "Ready=True, reason: SecretNotFound",
     "partitionkey: order-7",
     "HEADRACE_KAFKA_AUTH=/etc/headrace/auth.yaml",
+    "at java.util.concurrent.locks.AQS.await(java.base@17.0.19/AbstractQueuedSynchronizer.java:1630)",
+    "data-plane-kafka-network-thread-1-CONTROLLER-PLAINTEXT-2",
+    "PWD=/home/me",
+    "password: SASL_SSL",
 ]
 
 
@@ -171,6 +175,12 @@ def test_values_are_hidden_by_the_name_beside_them() -> None:
     masker = Masker()
     masker.learn_from({"env": [{"name": "DB_PASSWORD", "value": "learnt-pw"}], "clientSecret": "learnt-cs"})
     assert masker.text("learnt-pw, learnt-cs") == f"{HIDDEN}, {HIDDEN}"
+
+
+def test_the_password_of_a_url_is_hidden_without_the_url_too() -> None:
+    masker = Masker()
+    masker.learn_from({"DATABASE": "postgres://me:p%40ss-of-url@host/db"})
+    assert masker.text("login me with p@ss-of-url failed") == f"login me with {HIDDEN} failed"
 
 
 def test_text_within_data_is_read_too() -> None:

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "receiver": ("headrace.cli.processes", "receiver", _RUN),
     "dispatcher": ("headrace.cli.processes", "dispatcher", _RUN),
     "config": ("headrace.cli.configuration", "config", _RUN),
+    "report": ("headrace.cli.report", "report", _TOOLS),
     "apply": ("headrace.cli.resources", "apply", _OBJECTS),
     "get": ("headrace.cli.resources", "get", _OBJECTS),
     "describe": ("headrace.cli.resources", "describe", _OBJECTS),

@@ -177,8 +177,8 @@ def _begin(
     log_format: str | None,
     log_level: str | None,
 ) -> Settings:
-    """The settings in force, with logging as they say."""
-    from headrace.base import log
+    """The settings in force, with logging as they say; thread dumps are given from here on."""
+    from headrace.base import log, threaddumps
 
     shared = {
         "kafka.bootstrap_servers": bootstrap_servers,
@@ -189,6 +189,7 @@ def _begin(
     }
     settings = loaded(config, own | shared).settings
     log.configure(json_format=settings.logs.format == "json", level=settings.logs.level)
+    threaddumps.answer()
     return settings
 
 

@@ -15,9 +15,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from math import log2
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN = "<hidden>"
 _SHORTEST = 6
@@ -41,7 +42,11 @@ _ABOUT_SECRETS = re.compile(
     r"^(?:imagepullsecrets?|secrets?|tokens?matchers?|automountserviceaccounttoken|secretkey|secretkeyref|keyfieldreferences)$",
     re.IGNORECASE,
 )
-_HARMLESS = re.compile(r"(?:true|false|null|none|~|\d{1,5}|\{\}|\[\]|\(set, not shown\)|<hidden>|<no value>|)", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"(?:true|false|null|none|~|\d{1,5}|\{\}|\[\]|\(set, not shown\)|<hidden>|<no value>|"
+    r"(?:sasl_)?(?:plaintext|ssl)|plain|scram-sha-(?:256|512)|oauthbearer|)",
+    re.IGNORECASE,
+)
 
 _HEAD = re.compile(r"""(?<![\w.\-])(?P<q>\\?["']?)(?P<name>[\w.\-/]{1,200})(?P=q)[ \t]*(?:=>|[:=]|%3D)[ \t]*""")
 _VALUE = re.compile(r"""\\?"(?:[^"\\\n]|\\(?!").|\\\\.)*\\?"|'[^'\n]*'|(?![{\[])[^\s,;&}\])"'<>]+""")
@@ -110,10 +115,14 @@ class Masker:
         self._patterns = None
 
     def learn_from(self, data: Any) -> None:
-        """Learn the secrets of a Secret object, and the values of all keys that are named like secrets, in structured data."""
+        """Learn the secrets of structured data: what is in Secret objects, values of keys named like secrets, passwords in URLs."""
         for name, value in _leaves(data):
-            if isinstance(value, str) and is_secret_name(name) and not is_harmless(name, value):
+            if not isinstance(value, str):
+                continue
+            if is_secret_name(name) and not is_harmless(name, value):
                 self.learn(value)
+            for url in _USERINFO.finditer(value):
+                self.learn(unquote(url["value"].partition(":")[2]))
         for secret in _secrets_in(data):
             for value in (secret.get("stringData") or {}).values():
                 self.learn(str(value))
@@ -200,19 +209,32 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether a value under the name of a secret is none: nothing, a truth value, a small number, or a path where a file is named."""
-    return bool(_HARMLESS.fullmatch(value.strip())) or (name.lower().endswith("auth") and value.startswith(("/", "./", "~/")))
+    """Whether a value under the name of a secret is none: nothing, a truth value, a small number, or a path where a file is named.
+
+    `PWD` is a shell's word for the folder it is in.
+    """
+    names_a_file = name.lower().endswith("auth") or name == "PWD"
+    return bool(_HARMLESS.fullmatch(value.strip())) or (names_a_file and value.startswith(("/", "./", "~/")))
 
 
 def looks_random(word: str) -> bool:
-    """Whether a word of 28 characters and more is none that people or programs name things with: mixed characters, none of them often."""
+    """Whether a word of 28 characters and more is none that people or programs name things with: its characters are mixed, of changing
+    kind, none of them frequent.
+    """
     if re.fullmatch(r"[0-9a-fA-F-]+", word) or word.count("/") > 3:
         return False
     kinds = (sum(map(str.islower, word)), sum(map(str.isupper, word)), sum(map(str.isdigit, word)))
     if min(kinds) < 2 or kinds[2] > len(word) * 0.6:
         return False
+    # Names are made of words: `19/AbstractQueuedSynchronizer`. Of 1,000 random words one changes its kind so seldom.
+    if sum(_kind(a) != _kind(b) for a, b in pairwise(word)) * 3 < len(word):
+        return False
     counts = Counter(word)
     return -sum(n / len(word) * log2(n / len(word)) for n in counts.values()) >= _LEAST_ENTROPY
+
+
+def _kind(character: str) -> tuple[bool, bool, bool]:
+    return character.islower(), character.isupper(), character.isdigit()
 
 
 def _keep_head(match: re.Match[str]) -> str:

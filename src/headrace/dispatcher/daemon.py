@@ -12,12 +12,14 @@ import gc
 import pyspark.daemon
 import pyspark.worker
 
+from headrace.base import threaddumps
 from headrace.dispatcher import worker
 
 PRELOADED = worker
 """What the forks share: it brings Arrow, the HTTP client and the Kafka client with it."""
 
 if __name__ == "__main__":
+    threaddumps.answer()
     gc.collect()
     gc.freeze()
     pyspark.daemon.manager()

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 
 from headrace.base.clock import Deadline
 from headrace.base.errors import Retriable
-from headrace.kafka.admin import ADMIN_CLIENT, Admin, TopicFacts
+from headrace.kafka.admin import ADMIN_CLIENT, Admin, PartitionFacts, TopicFacts
 from headrace.kafka.failures import kafka_error
 from headrace.kafka.groups import GroupClient
 from headrace.kafka.settings import KafkaSettings
@@ -61,6 +62,26 @@ class GroupSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Metadata:
+    """The cluster at a glance, in one answer: brokers as id -> `host:port`, topics with their partitions in order.
+
+    `controller` is a broker id or -1.
+    """
+
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, str]
+    topics: Mapping[str, Sequence[PartitionFacts]]
+
+    def facts(self) -> list[TopicFacts]:
+        """The topics as `sizes` takes them; ids, and which are internal, are not in the answer."""
+        return [
+            TopicFacts(name, "", len(parts), max((len(part.replicas) for part in parts), default=0), False, tuple(parts))
+            for name, parts in self.topics.items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A consumer in a group, with the partitions it has now."""
 
@@ -89,6 +110,40 @@ class Inspector:
         self._settings = settings
         self._timeout = timeout
         self._client = AdminClient(settings.client(**ADMIN_CLIENT))
+
+    def metadata(self) -> Metadata:
+        """Brokers, topics, leaders and replicas as the first broker that answers knows them."""
+        try:
+            found = self._client.list_topics(timeout=self._timeout)
+        except KafkaException as error:
+            raise kafka_error(error, f"Kafka at {self._settings.bootstrap_servers}") from error
+        topics = {
+            name: [
+                PartitionFacts(part.leader, tuple(part.replicas), tuple(part.isrs))
+                for _, part in sorted(topic.partitions.items())
+            ]
+            for name, topic in sorted(found.topics.items())
+        }
+        brokers = {number: f"{broker.host}:{broker.port}" for number, broker in found.brokers.items()}
+        return Metadata(found.cluster_id or "", found.controller_id, brokers, topics)
+
+    def offsets(self, metadata: Metadata, *, begin: bool = False) -> dict[tuple[str, int], int]:
+        """The end (or beginning) of every partition that has a leader and tells it."""
+        spec = OffsetSpec.earliest() if begin else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        wanted = {
+            TopicPartition(topic, number): spec
+            for topic, parts in metadata.topics.items()
+            for number, part in enumerate(parts)
+            if part.leader in metadata.brokers
+        }
+        found = {}
+        futures = self._client.list_offsets(wanted, request_timeout=self._timeout) if wanted else {}
+        for part, future in futures.items():
+            try:
+                found[part.topic, part.partition] = future.result().offset
+            except KafkaException:
+                continue
+        return found
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, list[ConfigValue]]:
         """The settings of each topic that are not Kafka's defaults. Raises `Terminal` for a topic that does not exist."""

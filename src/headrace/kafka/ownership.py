@@ -38,7 +38,7 @@ class OwnGroup:
 def own_groups(settings: KafkaSettings, instance: str) -> dict[str, OwnGroup]:
     """Every group that is the mirror of a lane, by its name."""
     state = ContractState()
-    for key, (value, offset) in _table(settings, Internal(instance).contract).items():
+    for key, (value, offset) in compacted(settings, Internal(instance).contract).items():
         state.apply(key, value, offset)
     found = {}
     for resource in state.resources.values():
@@ -58,7 +58,7 @@ def own_groups(settings: KafkaSettings, instance: str) -> dict[str, OwnGroup]:
 def lane_progress(settings: KafkaSettings, instance: str, uid: str) -> dict[int, ProgressRecord]:
     """Progress of the lanes of a Trigger or Subscription, by partition; records that can't be read are left out."""
     found = {}
-    for key, (value, _) in _table(settings, Internal(instance).progress).items():
+    for key, (value, _) in compacted(settings, Internal(instance).progress).items():
         lane, _, partition = key.rpartition("/")
         if lane == uid and partition.isdigit() and value is not None:
             try:
@@ -68,8 +68,8 @@ def lane_progress(settings: KafkaSettings, instance: str, uid: str) -> dict[int,
     return found
 
 
-def _table(settings: KafkaSettings, topic: str) -> Mapping[str, tuple[bytes | None, int]]:
-    """A compacted topic as it is now: key -> (value, offset), tombstones included."""
+def compacted(settings: KafkaSettings, topic: str) -> Mapping[str, tuple[bytes | None, int]]:
+    """A compacted topic as it is now: key -> (value, offset), tombstones included; empty when there is no such topic."""
     if Admin(settings).describe(topic) is None:
         return {}
     reader = Reader(settings, [topic], start=Start(Where.BEGINNING), until_end=True)

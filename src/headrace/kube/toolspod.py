@@ -6,13 +6,11 @@ Through `kubectl`, which brings terminal, credentials and contexts with it. Argu
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from headrace.base.errors import Terminal
+from headrace.kube.kubectl import Kubectl
 
 _HOME = "/opt/kafka/bin"
 _START_SECONDS = 300
@@ -32,7 +30,7 @@ class ToolsPod:
         script = PurePath(words[0]).name
         script = script if script.endswith(".sh") else f"{script}.sh"
         flags = ["-i", *(["-t"] if terminal else []), "-q"]
-        return [*self._kubectl(), "exec", self.name, *flags, "--", f"{_HOME}/{script}", *words[1:]]
+        return [*self._kubectl.prefix(), "exec", self.name, *flags, "--", f"{_HOME}/{script}", *words[1:]]
 
     def ensure(self) -> bool:
         """Make the pod unless it is there, and wait until it runs; whether it was made. Raises `Terminal` with kubectl's words."""
@@ -56,17 +54,9 @@ class ToolsPod:
         spec = {"containers": [container], "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.name, "labels": labels}, "spec": spec}
 
-    def _kubectl(self) -> list[str]:
-        program = shutil.which("kubectl") or shutil.which("oc")
-        if program is None:
-            raise Terminal(
-                "is not installed", subject="kubectl", hint="Install it, or run the tool here: leave out --kubernetes"
-            )
-        place = ["-n", self.namespace] if self.namespace else []
-        return [program, *(["--context", self.context] if self.context else []), *place]
+    @property
+    def _kubectl(self) -> Kubectl:
+        return Kubectl(self.context, self.namespace)
 
     def _run(self, *arguments: str, stdin: str | None = None) -> str:
-        done = subprocess.run([*self._kubectl(), *arguments], input=stdin, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Terminal(done.stderr.strip() or "failed", subject=f"kubectl {arguments[0]} of pod {self.name}")
-        return done.stdout
+        return self._kubectl.run(*arguments, stdin=stdin, subject=f"kubectl {arguments[0]} of pod {self.name}")

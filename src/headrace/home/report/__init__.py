@@ -1,0 +1,1 @@
+"""What a report collects in both homes, and how it is written."""

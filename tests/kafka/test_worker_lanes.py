@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -94,6 +95,19 @@ def test_a_lane_that_falls_behind_is_parked_and_the_others_go_on(
     assert record.progress.low == 4
     assert len(slow.requests) == 4
     assert max(report.ring_events for report in bench.reports) <= 40
+
+
+def test_a_parked_lane_does_not_begin_what_waits_for_its_turn(
+    bench: Workbench, sink: Subscriber, held: tuple[Hold, Subscriber]
+) -> None:
+    hold, slow = held
+    bench.subscribe(egress(sink.url(), uid="fast"), egress(slow.url(), uid="slow"))
+    worker = bench.start({"fast": 0, "slow": 0}, limits=replace(SMALL, host_in_flight=1))
+    worker.events(100)
+    eventually(lambda: (lane(bench, "slow").state, lane(bench, "slow").in_flight) == ("PARKED", 1))
+    hold.released.set()
+    assert parked(bench, "slow").progress.low == 1
+    assert slow.ids == ["0"]
 
 
 def test_lanes_that_are_equally_slow_make_the_reader_wait(bench: Workbench) -> None:

@@ -30,6 +30,8 @@ _HOURLY: Mapping[str, str] = {
     "segment.bytes": str(16 << 20),
     # With many lanes an hour of reports is large; who starts needs the last few seconds of them.
     "retention.bytes": str(64 << 20),
+    # The report of a worker with thousands of lanes is one record.
+    "max.message.bytes": str(8 << 20),
 }
 _KEPT: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1"}
 

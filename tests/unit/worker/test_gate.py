@@ -111,13 +111,13 @@ def test_a_few_failures_or_many_within_moments_open_no_circuit() -> None:
     for _ in range(100):
         assert gate.enter(A, "x")
         gate.leave(A, False)
-    assert not gate.down(A)
+    assert gate.enter(A, "next")
     other: Gate[str] = Gate(per_host=50, in_all=100, clock=clock)
     for _ in range(gates.FAILURES - 1):
         assert other.enter(A, "x")
         other.leave(A, False)
         clock.advance(100)
-    assert not other.down(A)
+    assert other.enter(A, "next")
 
 
 def test_an_answer_in_between_begins_the_count_anew() -> None:
@@ -127,7 +127,7 @@ def test_an_answer_in_between_begins_the_count_anew() -> None:
         assert gate.enter(A, "x")
         gate.leave(A, number % gates.FAILURES == 0)
         clock.advance(10)
-    assert not gate.down(A)
+    assert gate.enter(A, "next")
 
 
 def test_an_open_circuit_lets_one_probe_pass_less_and_less_often() -> None:
@@ -146,7 +146,7 @@ def test_an_open_circuit_lets_one_probe_pass_less_and_less_often() -> None:
         gate.leave(A, False)
     first = gates.FIRST_PROBE
     assert pauses == [pytest.approx(pause) for pause in (first, 2 * first, 4 * first, gates.LATEST_PROBE, gates.LATEST_PROBE)]
-    assert gate.down(A)
+    assert not gate.enter(A, "next")
 
 
 def test_a_probe_that_is_answered_closes_the_circuit_and_lets_a_few_pass() -> None:
@@ -157,7 +157,6 @@ def test_a_probe_that_is_answered_closes_the_circuit_and_lets_a_few_pass() -> No
     clock.advance(10)
     started(gate)
     gate.leave(A, True)
-    assert not gate.down(A)
     assert len(started(gate)) == gates.LEAST_ALLOWED
     gate.leave(A, True)
     assert len(started(gate)) == 2
@@ -166,7 +165,6 @@ def test_a_probe_that_is_answered_closes_the_circuit_and_lets_a_few_pass() -> No
 def test_a_circuit_concerns_its_own_host_only() -> None:
     gate = broken(VirtualClock())
     assert gate.enter(B, "b")
-    assert not gate.down(B)
 
 
 @pytest.mark.parametrize("answered", [None, False])

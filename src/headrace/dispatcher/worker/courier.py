@@ -2,7 +2,8 @@
 
     SUBSCRIBER --2xx, no event back--------------------------------------------> delivered
         |  ^   --2xx with an event--> REPLY_TOPIC --Kafka has it---------------> delivered
-        |  |                            | not stored: the whole delivery again
+        |  |                            | Kafka is away: the reply again, until it has it
+        |  |                            | Kafka refuses it: the whole delivery again
         |  |                          REPLY_URL --2xx--------------------------> delivered
         |  |                            | failed: the reply again (its own retries)
         |  +-- retryable, attempts left: after the backoff
@@ -13,8 +14,8 @@
                   +-- no sink, refused, or no attempt left --------------------> dropped (counted and logged)
                          +-- if asked: KEEP --Kafka has it---------------------> kept in the topic of undeliverable events
 
-While the circuit of a host is open (see `gate`), events that were never tried wait; those that were have their attempts used up
-by time, without a request.
+Only requests count as attempts: while the circuit of a host is open (see `gate`) its events wait, and what Kafka does not take for a while
+is nobody's failure.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ log = get_logger(__name__)
 Limits = Callable[[int, list[bytes]], BodyLimits]
 
 _GATEWAY_FAILED = frozenset({502, 503, 504})
-_KEEP_PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
+_STORE_PAUSES = (0.5, 1.0, 2.0, 5.0)
+_STORED = (Stage.REPLY_TOPIC, Stage.KEEP)
 _NO_ROOM = BodyLimits(keep=0, read=0)
 _NO_ROOM_PAUSE = 0.2
 _NO_REPLY = BodyLimits(keep=ERROR_DATA_BYTES, read=64 * 1024)
@@ -82,17 +84,14 @@ class Courier:
 
     def send(self, delivery: Delivery) -> None:
         """Make the next attempt of a delivery that its lane has in flight, as soon as its destination has room."""
-        if delivery.stage is Stage.KEEP:
-            assert delivery.failed is not None
-            self._keep(delivery, delivery.failed)
+        if delivery.stage is Stage.SUBSCRIBER:
+            if delivery.attempts and not self._may_try(delivery):
+                return
+        elif delivery.stage in _STORED:
+            self._store(delivery)
             return
-        if delivery.attempts and delivery.stage is Stage.SUBSCRIBER and not self._may_try(delivery):
-            return
-        target = target_of(delivery)
-        delivery.host = target.host
-        if (delivery.attempts or delivery.tries) and self._gate.down(target.host):
-            self._again(delivery, FailedDelivery(target.url, reason=f"{target.host[1]} is down"), retryable=True)
-        elif self._gate.enter(delivery.host, delivery):
+        delivery.host = target_of(delivery).host
+        if self._gate.enter(delivery.host, delivery):
             self._start(delivery)
 
     def _may_try(self, delivery: Delivery) -> bool:
@@ -143,18 +142,27 @@ class Courier:
         else:
             self._rejected(delivery, exchange)
 
-    def stored(self, delivery: Delivery, error: str) -> None:
-        """Kafka has answered for what was published of `delivery`; `error` is empty when it has it."""
-        if delivery.stage is Stage.KEEP:
-            self._kept(delivery, error)
-            return
-        delivery.lane.keep_reply(delivery, None)
-        delivery.stage = Stage.SUBSCRIBER
+    def stored(self, delivery: Delivery, error: str, final: bool) -> None:
+        """Kafka has answered for what was published of `delivery`; `error` is empty when it has it, `final` when it never will."""
+        lane, kept = delivery.lane, delivery.stage is Stage.KEEP
         if not error:
-            self._outside.ended(delivery, Ending.DELIVERED)
-        else:
-            url = delivery.lane.subscription.subscriber.url
-            self._again(delivery, FailedDelivery(url, reason=f"its reply could not be stored: {error}"), retryable=True)
+            lane.keep_reply(delivery, None)
+            self._outside.ended(delivery, Ending.KEPT if kept else Ending.DELIVERED)
+            return
+        what = f"{'an undeliverable event' if kept else 'a reply'} could not be stored: {error}"
+        if final and not kept:
+            lane.keep_reply(delivery, None)
+            delivery.stage = Stage.SUBSCRIBER
+            self._again(delivery, FailedDelivery(lane.subscription.subscriber.url, reason=what), retryable=True)
+            return
+        lane.counts.last_error = what
+        pause = _STORE_PAUSES[min(delivery.tries, len(_STORE_PAUSES) - 1)]
+        delivery.tries += 1
+        self._outside.waits(delivery, pause)
+
+    def withdraw(self, delivery: Delivery) -> bool:
+        """Do not begin the request of a delivery that waits for it; whether it did."""
+        return delivery.exchange is None and self._gate.forget(delivery.host, delivery)
 
     def abandon(self, delivery: Delivery) -> None:
         """Forget a delivery that is in flight: its request is broken off, nothing is reported."""
@@ -201,8 +209,8 @@ class Courier:
             return
         delivery.lane.keep_reply(delivery, reply)
         if subscription.reply_to is ReplyTo.TOPIC:
-            delivery.stage = Stage.REPLY_TOPIC
-            self._outside.publish(reply, delivery)
+            delivery.stage, delivery.tries = Stage.REPLY_TOPIC, 0
+            self._store(delivery)
         else:
             delivery.stage, delivery.tries = Stage.REPLY_URL, 0
             self.send(delivery)
@@ -289,19 +297,14 @@ class Courier:
         )
 
     def _keep(self, delivery: Delivery, failed: FailedDelivery) -> None:
-        if delivery.stage is not Stage.KEEP:
-            delivery.failed = delivery.failed or failed
-            delivery.stage, delivery.tries = Stage.KEEP, 0
-        self._outside.publish(kept_event(delivery), delivery)
+        delivery.failed = delivery.failed or failed
+        delivery.stage, delivery.tries = Stage.KEEP, 0
+        self._store(delivery)
 
-    def _kept(self, delivery: Delivery, error: str) -> None:
-        if not error:
-            self._outside.ended(delivery, Ending.KEPT)
-            return
-        delivery.lane.counts.last_error = f"an undeliverable event could not be kept: {error}"
-        pause = _KEEP_PAUSES[min(delivery.tries, len(_KEEP_PAUSES) - 1)]
-        delivery.tries += 1
-        self._outside.waits(delivery, pause)
+    def _store(self, delivery: Delivery) -> None:
+        event = delivery.reply if delivery.stage is Stage.REPLY_TOPIC else kept_event(delivery)
+        assert event is not None
+        self._outside.publish(event, delivery)
 
     # -- how much of a response is read ----------------------------------------------------------------------------
 

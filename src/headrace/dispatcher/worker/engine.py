@@ -66,8 +66,9 @@ class Engine:
         self._inbox: deque[Callable[[], None]] = deque()
         self._client = Client(spec.limits.in_flight)
         self._timers: Timers[Delivery | Lane] = Timers()
-        self._control = Publisher(spec.control)
-        self._data = self._control if spec.kafka == spec.control else Publisher(spec.kafka)
+        body = spec.limits.response_bytes
+        self._control = Publisher(spec.control, body)
+        self._data = self._control if spec.kafka == spec.control else Publisher(spec.kafka, body)
         self._gate: Gate[Delivery] = Gate(spec.limits.host_in_flight, spec.limits.in_flight, clock)
         self._outbox = Outbox(spec, self._data, self._control, self.post, self._stored)
         self._courier = Courier(self._outside())
@@ -260,6 +261,7 @@ class Engine:
             for delivery in list(lane.active.values()):
                 self._courier.abandon(delivery)
             lane.settle()
+        self._let_go()
         self._finder.look()
 
     # -- deliveries -----------------------------------------------------------------------------------------------
@@ -268,6 +270,17 @@ class Engine:
         ring = self._roster.ring
         if ring is not None and (ring.bytes_held > self._spec.limits.budget_bytes or (len(self.intake) and not ring.room)):
             self._parking.relieve()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Lanes that were parked do not begin any more what waits for its turn."""
+        parked, self._roster.parked = self._roster.parked, []
+        for lane in parked:
+            for delivery in list(lane.active.values()):
+                if self._courier.withdraw(delivery):
+                    lane.let_go(delivery)
+            if lane.at_rest:
+                self._moved(lane)
 
     def _pump(self) -> None:
         """Send what the touched lanes may send now."""
@@ -298,8 +311,8 @@ class Engine:
             item = self._timers.pop(now)
         return found
 
-    def _stored(self, delivery: Delivery, error: str) -> None:
-        self._courier.stored(delivery, error)
+    def _stored(self, delivery: Delivery, error: str, final: bool) -> None:
+        self._courier.stored(delivery, error, final)
 
     def _ended(self, delivery: Delivery, how: Ending) -> None:
         lane = delivery.lane

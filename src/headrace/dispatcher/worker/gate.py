@@ -105,16 +105,13 @@ class Gate(Generic[T]):
             return item
         return None
 
-    def forget(self, host: Host, item: T) -> None:
-        """Take `item` out of those that wait, if it is there."""
+    def forget(self, host: Host, item: T) -> bool:
+        """Take `item` out of those that wait; whether it was there."""
         place = self._hosts.get(host)
-        if place is not None and item in place.items:
-            place.items.remove(item)
-
-    def down(self, host: Host) -> bool:
-        """Whether the circuit is open and no probe is due: a request made now would not start."""
-        place = self._hosts.get(host)
-        return place is not None and place.probe_at is not None and not self._free(place)
+        if place is None or item not in place.items:
+            return False
+        place.items.remove(item)
+        return True
 
     @property
     def next_probe(self) -> float | None:

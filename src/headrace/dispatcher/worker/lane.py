@@ -248,6 +248,10 @@ class Lane:
             if following is not None:
                 self.ready.append(following)
 
+    def let_go(self, delivery: Delivery) -> None:
+        """An event that only waited for its request to begin is not in flight any more. For lanes that are not live."""
+        self.in_flight -= 1
+
     def keep_reply(self, delivery: Delivery, reply: Event | None) -> None:
         """Hold what the subscriber answered, or let it go."""
         before, delivery.reply = delivery.reply, reply

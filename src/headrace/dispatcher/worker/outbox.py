@@ -15,7 +15,7 @@ from headrace.dispatcher.worker.publisher import Publisher
 
 
 class Outbox:
-    """`stored(delivery, error)` is told, on the engine's thread, what Kafka answered. `pending`: answers that are still to come."""
+    """`stored(delivery, error, final)` is told, on the engine's thread, what Kafka answered. `pending`: answers that are still to come."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Outbox:
         data: Publisher,
         control: Publisher,
         post: Callable[[Callable[[], None]], None],
-        stored: Callable[[Delivery, str], None],
+        stored: Callable[[Delivery, str, bool], None],
     ) -> None:
         self._topic = spec.topic
         self._undeliverable = Internal(spec.instance).undeliverable
@@ -37,8 +37,8 @@ class Outbox:
         """Write `event`; where to is decided by the delivery's stage."""
         headers, value = encode_record(event, ContentMode.BINARY)
 
-        def answered(error: str) -> None:
-            self._post(partial(self._answered, delivery, error))
+        def answered(error: str, final: bool) -> None:
+            self._post(partial(self._answered, delivery, error, final))
 
         self.pending += 1
         if delivery.stage is Stage.KEEP:
@@ -47,7 +47,7 @@ class Outbox:
         else:
             self._data.publish(self._topic, value, answered, key=record_key(event), headers=headers)
 
-    def _answered(self, delivery: Delivery, error: str) -> None:
+    def _answered(self, delivery: Delivery, error: str, final: bool) -> None:
         self.pending -= 1
         if delivery.lane.active.get(delivery.record.offset) is delivery:
-            self._stored(delivery, error)
+            self._stored(delivery, error, final)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.base.clock import Clock
+from headrace.base.log import get_logger
 from headrace.core.heartbeat import LaneReport, WorkerReport, encode_report
 from headrace.core.names import Internal
 from headrace.dispatcher.spec import Mode, Task, WorkerSpec
@@ -11,6 +12,11 @@ from headrace.dispatcher.worker.publisher import Publisher
 from headrace.dispatcher.worker.reading import Reading
 from headrace.dispatcher.worker.roster import Roster
 from headrace.dispatcher.worker.scribe import Scribe
+
+log = get_logger(__name__)
+
+_TELLING = 500
+"""With more lanes than these a heartbeat leaves out their last errors: it has to stay well within a message."""
 
 
 class Reporter:
@@ -30,6 +36,7 @@ class Reporter:
         """Send the heartbeat. `beat`: a regular one, which begins a new interval for the figures."""
         ring = roster.ring
         now = self._clock.now()
+        telling = len(roster.lanes) <= _TELLING
         if beat:
             self._rates = {uid: rate for uid, rate in self._rates.items() if uid in roster.lanes}
         report = WorkerReport(
@@ -46,14 +53,14 @@ class Reporter:
             discarded=reading.discarded,
             ring_events=0 if ring is None else len(ring),
             ring_bytes=0 if ring is None else ring.size,
-            lanes={lane.uid: self._lane(lane, scribe, now, beat) for lane in roster.lanes.values()},
+            lanes={lane.uid: self._lane(lane, scribe, now, beat, telling) for lane in roster.lanes.values()},
             closed=dict(roster.closed),
             goodbye=goodbye,
         )
         key, value = encode_report(report)
-        self._publisher.publish(self._topic, value, _ignore, key=key.encode(), partition=0)
+        self._publisher.publish(self._topic, value, _told, key=key.encode(), partition=0)
 
-    def _lane(self, lane: Lane, scribe: Scribe, now: float, beat: bool) -> LaneReport:
+    def _lane(self, lane: Lane, scribe: Scribe, now: float, beat: bool, telling: bool) -> LaneReport:
         counts = lane.counts
         progress = lane.progress()
         rate = self._rates.setdefault(lane.uid, _Rate(now))
@@ -79,7 +86,7 @@ class Reporter:
             p50_ms=rate.p50,
             p99_ms=rate.p99,
             oldest_ms=max(0, int(now * 1000) - oldest) if oldest else 0,
-            last_error=counts.last_error[:200],
+            last_error=counts.last_error[:200] if telling else "",
         )
 
 
@@ -101,5 +108,7 @@ class _Rate:
         self._since, self._done = now, done
 
 
-def _ignore(error: str) -> None:
-    """A heartbeat that is lost is followed by the next one."""
+def _told(error: str, final: bool) -> None:
+    """A heartbeat that is lost is followed by the next one; one that Kafka refuses is not, and the driver takes the worker for dead."""
+    if final:
+        log.error("A heartbeat is refused by Kafka", error=error)

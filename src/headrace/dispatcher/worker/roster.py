@@ -23,8 +23,8 @@ POSITION_UNKNOWN = "PositionUnknown: its initial position is being looked up"
 class Roster:
     """`lanes` by uid; `closed`: egresses that are not served, with the reason; `lost_places`: lanes whose position is not known yet.
 
-    Nothing is started before `bind` has said which partition this is. What a change touched is in `touched` (to be pumped) and in
-    `removed` (to be broken off): the caller empties both.
+    Nothing is started before `bind` has said which partition this is. What a change touched is in `touched` (to be pumped), `parked` (has
+    left the ring, and need not begin what it has not begun) and `removed` (to be broken off): the caller empties them.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
@@ -39,6 +39,7 @@ class Roster:
         self.lanes: dict[str, Lane] = {}
         self.closed: dict[str, str] = {}
         self.touched: list[Lane] = []
+        self.parked: list[Lane] = []
         self.removed: list[Lane] = []
 
     def bind(self, partition: int, ring: Ring) -> None:
@@ -143,6 +144,8 @@ class Roster:
         lane.park(state)
         if lane.at_rest:
             lane.settle()
+        else:
+            self.parked.append(lane)
 
     def _change(self, lane: Lane, subscription: Subscription) -> None:
         before = lane.subscription

@@ -82,7 +82,7 @@ class Scribe:
         uid = lane.uid
         self._written[uid] = state
 
-        def answered(error: str) -> None:
+        def answered(error: str, final: bool) -> None:
             self._post(lambda: self._answered(uid, state, error))
 
         key = progress_key(uid, partition).encode()

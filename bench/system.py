@@ -175,19 +175,28 @@ def broker(name: str, partitions: int = 10) -> list[dict[str, Any]]:
 
 
 def triggers(
-    broker_name: str, subscriber: str, count: int, *, filtered: bool = False, order: str = "unordered", start: str = "latest"
+    broker_name: str,
+    subscriber: str,
+    count: int,
+    *,
+    name: str = "",
+    filtered: bool = False,
+    order: str = "unordered",
+    start: str = "latest",
 ) -> list[dict[str, Any]]:
-    """`count` Triggers with paths of their own at the sink; `filtered`: Trigger i takes type `com.example.i` only."""
+    """`count` Triggers `NAME-i` (default: the Broker's name) with paths `/NAME/i` at the sink; `filtered`: Trigger i takes type
+    `com.example.i` only."""
+    name = name or broker_name
     annotations = {"kafka.eventing.knative.dev/delivery.order": order, "headrace.dev/initial-offset": start}
     return [
         {
             "apiVersion": "eventing.knative.dev/v1",
             "kind": "Trigger",
-            "metadata": {"name": f"{broker_name}-{i}", "annotations": annotations},
+            "metadata": {"name": f"{name}-{i}", "annotations": annotations},
             "spec": {
                 "broker": broker_name,
                 "filter": {"attributes": {"type": f"com.example.{i}"}} if filtered else {},
-                "subscriber": {"uri": f"{subscriber}/{broker_name}/{i}"},
+                "subscriber": {"uri": f"{subscriber}/{name}/{i}"},
             },
         }
         for i in range(1, count + 1)

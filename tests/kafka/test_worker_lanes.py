@@ -277,14 +277,14 @@ def test_an_input_that_was_cut_off_does_not_move_a_lane_past_what_was_read(bench
 
 
 def test_a_range_whose_end_holds_no_events_counts_as_read(bench: Workbench, sink: Subscriber) -> None:
-    bench.produce(6, -1, [], b"")
+    bench.produce_markers(4)
     bench.subscribe(egress(sink.url(), uid="mine"))
     bench.begin_run()
-    worker = job(bench, 1, {"mine": ProgressRecord.decode(bench.spec({"mine": 0}).positions["mine"][0])}, 0, 10)
-    worker.events(6)
+    worker = job(bench, 1, {"mine": ProgressRecord.decode(bench.spec({"mine": 0}).positions["mine"][0])}, 0, 8)
+    worker.events(4)
     worker.end_input()
     worker.join()
-    assert ProgressRecord.decode(worker.rows[0][2]).progress.low == 10
+    assert ProgressRecord.decode(worker.rows[0][2]).progress.low == 8
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -303,14 +303,31 @@ def test_events_that_spark_skipped_end_the_worker_before_its_progress_says_they_
     bench.workers.remove(worker)
 
 
-def test_offsets_that_hold_no_events_are_a_gap_like_any_other(bench: Workbench, sink: Subscriber, admin: Admin) -> None:
+def test_offsets_that_hold_no_events_are_a_gap_like_any_other(bench: Workbench, sink: Subscriber) -> None:
+    bench.produce_markers(4)
+    bench.produce_events(1)
     bench.subscribe(egress(sink.url()))
     worker = bench.start({"lane": 0})
-    worker.events(5)
-    worker._next = 9
+    worker.events(4)
+    worker._next = 8
     worker.events(1)
-    finished(bench, 10, "lane")
+    finished(bench, 9, "lane")
     assert worker.exited is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_gap_that_kafka_has_not_got_to_yet_is_in_doubt_until_it_has(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0})
+    worker._next = 8
+    worker.events(1)
+    eventually(lambda: sink.ids == ["8"])
+    eventually(lambda: lane(bench, "lane").position == 9)
+    assert all(not record.progress.is_done(0) for _, record in bench.progress_history)
+    bench.produce_markers(4)
+    bench.produce_events(1)
+    eventually(lambda: worker.exited == 1)
+    bench.workers.remove(worker)
 
 
 # -- orders and limits ------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from headrace.core.contract import Resource, dump
 from headrace.core.progress import Progress, ProgressRecord, Straggler
@@ -167,6 +169,37 @@ def test_a_drain_lets_requests_end_and_the_next_run_repeats_nothing(bench: Workb
         assert sorted(server.ids, key=int) == [str(offset) for offset in range(200)]
 
 
+def test_a_drain_while_it_is_in_doubt_what_was_read_repeats_nothing_else(bench: Workbench, sink: Subscriber) -> None:
+    bench.produce_events(5)
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0})
+    worker.events(5)
+    worker._next = 9
+    worker.events(2)
+    eventually(lambda: len(sink.requests) == 7)
+    bench.drain()
+    worker.end_input()
+    worker.join()
+    progress = bench.progress["lane"].progress
+    assert (progress.low, progress.done) == (5, ((9, 10),))
+
+
+def test_any_number_of_gaps_is_looked_into_by_one_thread(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0})
+    for number in range(100):
+        worker._next = 3 * number
+        worker.events(1)
+    eventually(lambda: len(sink.requests) == 100)
+    assert len([thread for thread in threading.enumerate() if "lookup" in thread.name]) == 1
+    assert bench.progress.get("lane") is None or bench.progress["lane"].progress.low == 1
+    bench.produce_events(1)
+    bench.expire(1)
+    bench.produce_events(297)
+    bench.expire(298)
+    finished(bench, 298)
+
+
 def test_what_is_not_done_after_the_grace_is_broken_off_and_repeated(bench: Workbench) -> None:
     with subscriber(lambda request: Answer(delay=20 if request.id == "1" else 0)) as server:
         bench.subscribe(egress(server.url()))
@@ -253,11 +286,30 @@ def test_an_event_that_failed_before_waits_its_time_in_every_worker_and_keeps_it
 
 def test_a_straggler_that_retention_took_is_counted_as_lost(bench: Workbench, sink: Subscriber) -> None:
     bench.subscribe(egress(sink.url()))
+    bench.produce_events(5)
+    bench.expire(4)
     progress = Progress.of(5, (), [Straggler(2, 3, 1)])
     bench.start({"lane": ProgressRecord(progress, "lane", TOPIC_ID)}, start=5)
     finished(bench, 5)
     eventually(lambda: (report := bench.report()) is not None and report.lanes["lane"].lost == 1)
     assert sink.requests == []
+
+
+def test_a_straggler_above_a_transaction_that_is_still_open_is_there_as_it_is_for_spark(
+    bench: Workbench, sink: Subscriber
+) -> None:
+    bench.subscribe(egress(sink.url(), retry=5))
+    open_ = Producer(bench.kafka.client(**{"transactional.id": bench.instance}))
+    open_.init_transactions()
+    open_.begin_transaction()
+    open_.produce(bench.topic, value=b"", partition=0)
+    open_.flush(20)
+    bench.produce_events(1)
+    progress = Progress.of(2, (), [Straggler(1, 1, 1)])
+    bench.start({"lane": ProgressRecord(progress, "lane", TOPIC_ID)}, start=2)
+    finished(bench, 2)
+    assert len(sink.requests) == 1
+    open_.abort_transaction()
 
 
 def test_an_ordered_lane_serves_its_old_straggler_first(bench: Workbench, sink: Subscriber) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.base.clock import Deadline
 from headrace.core.contract import BackoffPolicy, DeliveryOrder, Egress, EgressConfig, Reference, Resource, dump
@@ -121,6 +122,26 @@ class Workbench:
         for offset in range(count):
             producer.produce(self.topic, value=value if offset == at else b"", headers=list(headers) if offset == at else [])
             producer.flush(20)
+
+    def produce_markers(self, count: int) -> None:
+        """Write as many events of `count` transactions that overlap, and then their markers: offsets that hold no event."""
+        producers = []
+        for number in range(count):
+            producer = Producer(self.kafka.client(**{"transactional.id": f"{self.instance}-{number}"}))
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.produce(self.topic, value=b"", partition=0)
+            producer.flush(20)
+            producers.append(producer)
+        for producer in producers:
+            producer.commit_transaction()
+        eventually(lambda: self._admin.end_offsets(self.topic)[0] == 2 * count, what="markers of the transactions")
+
+    def expire(self, before: int) -> None:
+        """Have Kafka drop what lies below `before`, as retention would."""
+        client = AdminClient(self.kafka.client())
+        for future in client.delete_records([TopicPartition(self.topic, 0, before)]).values():
+            future.result()
 
     def produce_events(self, count: int) -> None:
         """Write to the topic what `Worker.events` feeds for the first `count` offsets."""

@@ -55,6 +55,16 @@ def test_of_is_all_below_the_cursor_but_the_unfinished_and_what_was_finished_bef
     assert finished(progress) == (set(range(cursor)) - unfinished) | {offset for offset in naive if offset >= cursor}
 
 
+@given(progresses(), st.lists(st.tuples(offsets, st.integers(0, 9)), max_size=5))
+def test_what_is_reopened_and_nothing_else_is_unfinished_again(
+    case: tuple[Progress, set[int]], given: list[tuple[int, int]]
+) -> None:
+    progress, naive = case
+    ranges = sorted((first, first + more) for first, more in given)
+    reopened = {offset for first, last in ranges for offset in range(first, last + 1)}
+    assert finished(progress.reopened(ranges)) == naive - reopened
+
+
 @given(progresses(), offsets)
 def test_a_log_that_ends_earlier_leaves_what_is_known_below(case: tuple[Progress, set[int]], end: int) -> None:
     progress, naive = case

@@ -94,6 +94,21 @@ class Progress:
         waiting = tuple(one for one in self.stragglers if one.offset != offset)
         return _normal(self.low, sorted((*self.done, (offset, offset))), waiting)
 
+    def reopened(self, ranges: Iterable[Range]) -> Progress:
+        """The same with all in `ranges` (sorted) unfinished."""
+        low, done = self.low, list(self.done)
+        for first, last in ranges:
+            if first < low:
+                done.insert(0, (first, low - 1))
+                low = first
+            done = [
+                piece
+                for one in done
+                for piece in ((one[0], min(one[1], first - 1)), (max(one[0], last + 1), one[1]))
+                if piece[0] <= piece[1]
+            ]
+        return _normal(low, done, self.stragglers)
+
     def moved_to(self, offset: int) -> Progress:
         """The same with everything below `offset` finished (retention took it away, or a lane was told to skip it)."""
         if offset <= self.low:

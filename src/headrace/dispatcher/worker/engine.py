@@ -78,7 +78,7 @@ class Engine:
         self._reading = Reading(spec, self._roster, self._lookups, clock, self._bind, self.post)
         self._finder = Finder(spec, self._roster, self._lookups, clock, self.post, self._know, self._found_event)
         self._parking = Parking(spec, self._roster, clock)
-        self._scribe = Scribe(spec, self._control, clock, self.post)
+        self._scribe = Scribe(spec, self._control, clock, lambda: self._reading.doubts, self.post)
         self._pulse = Pulse(spec, task, clock, self._control, self._feed, self._roster, self._reading, self._scribe)
         self._contract_ready: Callable[[], bool] = bool
         self._phase = Phase.STARTING

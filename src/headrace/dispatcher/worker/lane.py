@@ -106,7 +106,7 @@ class Lane:
         """Stand still at `progress`: somebody else serves the lane, or nobody."""
         self.state = state
         self._at_rest = progress
-        self._stopped_at = progress.position
+        self.begin = self._stopped_at = progress.position
 
     def park(self, state: LaneState = LaneState.PARKED) -> None:
         """Take nothing new and let go of the ring. What is in flight goes on; `settle` once `in_flight` is 0."""

@@ -66,8 +66,8 @@ class Pulse:
         return False
 
     def write(self, all_of_them: bool = False) -> None:
-        """Write progress, unless it is in doubt what has been read."""
-        if self._roster.ring is not None and not self._reading.doubtful:
+        """Write progress."""
+        if self._roster.ring is not None:
             self._scribe.write(self._roster.partition, self._roster.lanes.values(), all_of_them)
 
     def report(self, beat: bool, goodbye: bool = False) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from headrace.base.clock import Clock
 from headrace.base.log import get_logger
 from headrace.core.events.model import InvalidEvent
+from headrace.core.progress import Range
 from headrace.dispatcher.spec import WorkerSpec
 from headrace.dispatcher.worker.decode import decode, place_of
 from headrace.dispatcher.worker.intake import Intake
@@ -21,9 +23,11 @@ _AT_ONCE = 64
 _MARKERS_CHECKED = 3
 """A topic with transactions skips an offset for each; after so many that Kafka explained, single ones are believed."""
 
+_TOLD = 32
+
 
 class Reading:
-    """`events`, `discarded`: how many came, and held no event. `doubtful`: a gap in the offsets is being looked into.
+    """`events`, `discarded`: how many came, and held no event.
 
     `bind(partition)` is called at the first event if nobody else said which partition this is. `post` brings answers back.
     """
@@ -44,7 +48,9 @@ class Reading:
         self._post = post
         self._log_limit = LogLimit(clock)
         self._markers = 0
-        self._doubts = 0
+        self._doubts: list[Range] = []
+        self._asked = 0  # of the doubts, from the first on
+        self._closing: Callable[[], None] | None = None
         self.events = 0
         self.discarded = 0
 
@@ -60,28 +66,15 @@ class Reading:
         return taken > 0
 
     @property
-    def doubtful(self) -> bool:
-        return self._doubts > 0
+    def doubts(self) -> Sequence[Range]:
+        """Gaps (first and last offset) of which it is not known yet whether Kafka has events there; many of them as one."""
+        few, rest = self._doubts[:_TOLD], self._doubts[_TOLD:]
+        return (*few, (rest[0][0], rest[-1][1])) if rest else few
 
     def close_range(self, end: int, closed: Callable[[bool], None]) -> None:
-        """The input of a job has ended: was its range read up to `end`? `closed` gets the answer, at once or later."""
-        ring = self._roster.ring
-        if ring is None:
-            closed(True)
-            return
-        if ring.head >= end:
-            closed(True)
-            return
-
-        def answer(missing: int | None) -> None:
-            def tell() -> None:
-                if missing is None:
-                    ring.skip_to(end)
-                closed(missing is None)
-
-            self._post(tell)
-
-        self._lookups.gap(self._roster.partition, ring.head, end, answer)
+        """The input of a job has ended: was its range read up to `end`? `closed` gets the answer, once no gap is in doubt any more."""
+        self._closing = partial(self._close_range, end, closed)
+        self._look()
 
     def _take(self, raw: bytes) -> None:
         try:
@@ -145,15 +138,40 @@ class Reading:
         """Offsets are missing. Compaction, retention or markers of transactions explain that, or events were lost on the way."""
         if got == expected + 1 and self._markers >= _MARKERS_CHECKED:
             return
-        self._doubts += 1
+        self._doubts.append((expected, got - 1))
+        self._look()
+
+    def _look(self) -> None:
+        """Have Kafka asked about what is in doubt, all of it together, unless it is being asked already."""
+        if self._asked:
+            return
+        if self._doubts:
+            self._asked = len(self._doubts)
+            self._ask(tuple(self._doubts), self._resolve)
+        elif self._closing is not None:
+            closing, self._closing = self._closing, None
+            closing()
+
+    def _ask(self, gaps: Sequence[Range], answer: Callable[[int | None], None]) -> None:
+        self._lookups.gaps(self._roster.partition, gaps, lambda missing: self._post(partial(answer, missing)))
+
+    def _resolve(self, missing: int | None) -> None:
+        if missing is not None:
+            raise RuntimeError(f"Spark skipped the event at offset {missing}")
+        self._markers += sum(first == last for first, last in self._doubts[: self._asked])
+        del self._doubts[: self._asked]
+        self._asked = 0
+        self._look()
+
+    def _close_range(self, end: int, closed: Callable[[bool], None]) -> None:
+        ring = self._roster.ring
+        if ring is None or ring.head >= end:
+            closed(True)
+            return
 
         def answer(missing: int | None) -> None:
-            self._post(lambda: self._resolve(expected, got, missing))
+            if missing is None:
+                ring.skip_to(end)
+            closed(missing is None)
 
-        self._lookups.gap(self._roster.partition, expected, got, answer)
-
-    def _resolve(self, expected: int, got: int, missing: int | None) -> None:
-        if missing is not None:
-            raise RuntimeError(f"Spark skipped the event at offset {missing}: {got} came after {expected - 1}")
-        self._doubts -= 1
-        self._markers += got == expected + 1
+        self._ask(((ring.head, end - 1),), answer)

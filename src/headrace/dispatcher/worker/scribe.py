@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from headrace.base.clock import Clock
 from headrace.base.log import get_logger
 from headrace.core.names import Internal
-from headrace.core.progress import Progress, ProgressRecord, progress_key
+from headrace.core.progress import Progress, ProgressRecord, Range, progress_key
 from headrace.dispatcher.spec import Mode, WorkerSpec
 from headrace.dispatcher.worker.lane import Lane, LaneState
 from headrace.dispatcher.worker.publisher import Publisher
@@ -19,14 +19,22 @@ _IDLE_LANES_PER_SECOND = 200
 
 
 class Scribe:
-    """`post` brings what Kafka answers back to the engine's thread."""
+    """`doubts` gives the offsets of which it is not known whether they were read; `post` brings what Kafka answers back to the engine's
+    thread.
+    """
 
     def __init__(
-        self, spec: WorkerSpec, publisher: Publisher, clock: Clock, post: Callable[[Callable[[], None]], None]
+        self,
+        spec: WorkerSpec,
+        publisher: Publisher,
+        clock: Clock,
+        doubts: Callable[[], Sequence[Range]],
+        post: Callable[[Callable[[], None]], None],
     ) -> None:
         self._spec = spec
         self._publisher = publisher
         self._clock = clock
+        self._doubts = doubts
         self._post = post
         self._topic = Internal(spec.instance).progress
         self._written: dict[str, tuple[Progress, bool, int]] = {}
@@ -36,7 +44,7 @@ class Scribe:
     def record(self, lane: Lane) -> ProgressRecord:
         """The record of a lane as it stands now."""
         return ProgressRecord(
-            lane.progress(),
+            self._progress(lane),
             uid=lane.uid,
             topic_id=self._spec.topic_id,
             run=self._spec.run,
@@ -76,7 +84,12 @@ class Scribe:
     def stored(self, lane: Lane) -> bool:
         """Whether Kafka has the lane's progress as it stands now."""
         known = self._stored.get(lane.uid)
-        return known is not None and known[:2] == (lane.progress(), self._parked(lane))
+        return not self._doubts() and known is not None and known[:2] == (lane.progress(), self._parked(lane))
+
+    def _progress(self, lane: Lane) -> Progress:
+        """Where a lane stands; what is in doubt counts as not finished."""
+        doubts = [(max(first, lane.begin), last) for first, last in self._doubts() if last >= lane.begin]
+        return lane.progress().reopened(doubts) if doubts else lane.progress()
 
     def _write(self, partition: int, lane: Lane, record: ProgressRecord, state: tuple[Progress, bool, int]) -> None:
         uid = lane.uid

@@ -13,6 +13,7 @@ from headrace.core.heartbeat import DriverReport, ReceiverReport, WorkerReport
 from headrace.core.reasons import Reason
 
 _BULK = "BULK"
+_SERVED = ("RUNNING", _BULK)
 
 
 def ingress_applied(world: World, uid: str, mark: int) -> Verdict:
@@ -63,8 +64,13 @@ def egress_applied(world: World, topic: str, partitions: int, uid: str, mark: in
 
 
 def egress_dropped(world: World, topic: str, mark: int) -> bool:
-    """Whether no worker can still deliver for a record that was dropped at `mark`."""
-    return not _again(world, [worker for worker in world.data_plane.workers[topic] if worker.contract_offset < mark])
+    """Whether no worker can still deliver for a record that was dropped at `mark`, and no driver write to its group.
+
+    A driver that has not taken up any contract yet writes to no group, and will not know of the record.
+    """
+    drivers = [driver for driver in world.data_plane.drivers if driver.contract_offset >= 0]
+    reports: list[WorkerReport | DriverReport] = [*world.data_plane.workers[topic], *drivers]
+    return not _again(world, [report for report in reports if report.contract_offset < mark])
 
 
 def lanes_dropped(world: World, topic: str) -> bool:
@@ -79,12 +85,12 @@ def drop_mark(world: World, uid: str) -> int | None:
     return world.observed.dropped.get(uid, world.observed.contract_end)
 
 
-def driver_problem(world: World, topic: str) -> Verdict | None:
-    """Why the driver has no query over the topic, if it says so."""
+def driver_problem(world: World, topic: str, *, behind: bool = False) -> Verdict | None:
+    """What keeps the driver from serving the topic, if it says so; a topic that is served has problems only with lanes that are `behind`."""
     driver = world.data_plane.driver_of.get(topic)
-    if driver is None or not driver.topics[topic].problem:
+    report = None if driver is None else driver.topics[topic]
+    if report is None or not report.problem or (report.state in _SERVED and not behind):
         return None
-    report = driver.topics[topic]
     reason = Reason(report.problem) if report.problem in set(Reason) else Reason.DISPATCHER_PROBLEM
     return false(reason, report.message or report.problem)
 
@@ -98,7 +104,7 @@ def _driver_of(world: World, topic: str) -> DriverReport | Verdict:
     return driver_problem(world, topic) or driver
 
 
-def _again(world: World, waited_for: Sequence[ReceiverReport | WorkerReport]) -> bool:
+def _again(world: World, waited_for: Sequence[ReceiverReport | WorkerReport | DriverReport]) -> bool:
     """Whether anybody is waited for; then look again when the first lease ends, since the dead report nothing."""
     for report in waited_for:
         world.again(report.at / 1000 + world.settings.lease_s + 0.001)

@@ -45,6 +45,8 @@ from headrace.core.resources.timestamps import parse_time
 Json = dict[str, Any]
 _STALLED_MS = 60_000
 _BEHIND = ("PARKED", "CATCHING_UP")
+_LOST = (ConditionType.POSITION_LOST, "OffsetsExpired")
+"""What drivers say of a lane whose place is not where it was: by an accident, or because retention has overtaken it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +216,10 @@ def inform(world: World, conditions: Conditions, uid: str, topic: str | None, op
         if text is not None:
             conditions.inform(ConditionType.GROUP_HAS_MEMBERS, true(Reason.FOREIGN_MEMBERS, text))
     lanes = world.data_plane.lanes.get(uid, ())
-    if any(lane.state in _BEHIND for lane in lanes):
+    behind = any(lane.state in _BEHIND for lane in lanes)
+    if behind:
         conditions.inform(ConditionType.LAGGING, true(Reason.CATCHING_UP, "it is behind, and catching up"))
-    problem = gates.driver_problem(world, topic) if topic else None
+    problem = gates.driver_problem(world, topic, behind=behind) if topic else None
     errors = sorted(lane.last_error for lane in lanes if lane.retrying and lane.oldest_ms >= _STALLED_MS)
     if problem is not None:
         conditions.inform(ConditionType.STALLED, true(problem.reason or Reason.DISPATCHER_PROBLEM, problem.message))
@@ -225,7 +228,7 @@ def inform(world: World, conditions: Conditions, uid: str, topic: str | None, op
 
 
 def _inform_lost(world: World, conditions: Conditions, uid: str) -> None:
-    told = [driver.lanes.get(uid, {}).get(ConditionType.POSITION_LOST) for driver in world.data_plane.drivers]
+    told = [driver.lanes.get(uid, {}).get(condition) for driver in world.data_plane.drivers for condition in _LOST]
     texts = [text for text in told if text]
     before = conditions.before(ConditionType.POSITION_LOST)
     if uid in world.lost_positions:

@@ -92,7 +92,10 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic at the driver. `state`: STARTING, RUNNING, DRAINING, BULK, STOPPED, FAILED; `problem`: a CamelCase reason or empty."""
+    """One topic at the driver. `state`: STARTING, RUNNING, DRAINING, BULK, STOPPED, FAILED; `problem`: a CamelCase reason or empty.
+
+    The problem of a topic that is served (RUNNING, BULK) is one of its lanes that are behind.
+    """
 
     run: str = ""
     state: str = "STARTING"
@@ -103,7 +106,9 @@ class TopicReport:
 
 @dataclass(frozen=True, slots=True)
 class DriverReport:
-    """The dispatcher's driver. `lanes`: conditions of single lanes by uid (`PositionLost`, `GroupHasMembers`), with a message each."""
+    """The dispatcher's driver. `lanes`: conditions of single lanes by uid (`PositionLost`, `OffsetsExpired`, `GroupHasMembers`), with a
+    message each.
+    """
 
     instance: str
     at: int

@@ -82,7 +82,9 @@ class CatchUp:
         free = self._context.services.config.job_slots
         for track, plan in self._jobs.next_plan(waiting, ends, free).items():
             self._pin(plan)
-            self._jobs.start(track, plan, records, own_slots=True)
+            if not self._jobs.start(track, plan, records, own_slots=True):
+                for place in plan.places:
+                    self._pins.pop(place, None)
 
     def _pin(self, plan: JobPlan) -> None:
         """The lanes that this job brings to the end of the log: their workers are to keep what comes from there on."""

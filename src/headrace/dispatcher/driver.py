@@ -20,6 +20,7 @@ from headrace.core.internaltopics import PARTITIONS, internal_topics
 from headrace.core.names import Internal
 from headrace.dispatcher.config import DispatcherConfig
 from headrace.dispatcher.dataplane import Dataplane
+from headrace.dispatcher.identities import Identities
 from headrace.dispatcher.metrics import DriverMetrics, LaneLabels
 from headrace.dispatcher.mirror import Mirror, Target
 from headrace.dispatcher.openness import Openness
@@ -59,6 +60,7 @@ class Driver:
         self._runners: dict[str, TopicRunner] = {}
         self._plans: Mapping[str, TopicPlan] = {}
         self._openness = Openness()
+        self._identities = Identities(config.secrets, clock)
         names = Internal(config.instance)
         admins = Admins()
         self._contract = TopicContract(config.kafka, config.instance, self._changed.set, config.contract.topic)
@@ -183,7 +185,8 @@ class Driver:
         if not services.spark.alive:
             raise self._jvm_gone()
         services.slots.resize(services.spark.slots())
-        self._plans = self._select(self._contract.state.resources.values())
+        contract = self._contract.state
+        self._plans = self._select(contract.resources.values())
         for topic in list(self._runners):
             self._release(topic)
         for topic, plan in self._plans.items():
@@ -193,7 +196,7 @@ class Driver:
             elif plan.lanes and plan.settings is not None:
                 self._runners[topic] = TopicRunner(services, plan, plan.settings)
                 self._runners[topic].start()
-        self._mirror.keep(self._targets())
+        self._mirror.keep(self._targets(), contract.offset)
 
     def _release(self, topic: str) -> None:
         """End the runner of a topic that has no egress any more, or is to be reached in another way."""
@@ -206,7 +209,7 @@ class Driver:
 
     def _select(self, resources: Iterable[Resource]) -> dict[str, TopicPlan]:
         config = self._config
-        return select(resources, config.only, config.kafka, config.secrets, self._closed_reason)
+        return select(resources, config.only, config.kafka, self._identities, self._closed_reason)
 
     def _closed_reason(self, resource: Resource, egress: Egress) -> str:
         return self._openness.reason(resource, egress)
@@ -241,7 +244,7 @@ class Driver:
         return DriverReport(
             instance=self._config.identity,
             at=int(self._clock.now() * 1000),
-            contract_offset=self._contract.state.offset,
+            contract_offset=self._mirror.applied,
             topics=self._topic_reports(),
             lanes=conditions,
             stopping=self._stopping,
@@ -249,7 +252,11 @@ class Driver:
 
     def _topic_reports(self) -> dict[str, TopicReport]:
         reports = {topic: _unserved(plan) for topic, plan in self._plans.items()}
-        return reports | {topic: runner.report for topic, runner in list(self._runners.items())}
+        for topic, runner in list(self._runners.items()):
+            refused = reports.get(topic)
+            if runner.report.state != "STOPPED" or refused is None or not refused.problem:
+                reports[topic] = runner.report
+        return reports
 
     def _labels(self) -> dict[str, LaneLabels]:
         return {

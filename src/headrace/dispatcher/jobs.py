@@ -6,7 +6,7 @@ the others nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -28,6 +28,10 @@ log = get_logger(__name__)
 
 ROWS = 2_000
 """Events per Arrow batch of a job, where their size allows."""
+
+
+_SHORT_SECONDS = 30.0
+"""Jobs of other topics may take all slots for so long."""
 
 
 class Track(StrEnum):
@@ -63,6 +67,7 @@ class Jobs:
         self._running: dict[Track, JobRun] = {}
         self._served: dict[Place, float] = {}
         self._not_before = 0.0
+        self._short_since = 0.0
         self.throttle = Throttle()
         self.lost_in_a_row = 0
         """How many jobs were lost since the last one that was not."""
@@ -104,25 +109,39 @@ class Jobs:
                 outcomes.append(self._learn(track, job))
         return outcomes
 
-    def next_plan(self, waiting: list[Waiting], ends: Mapping[int, int], slots: int) -> dict[Track, JobPlan]:
-        """What may start now, by track, of the lanes in `waiting` (none of which a job serves already)."""
+    def next_plan(
+        self, waiting: list[Waiting], ends: Mapping[int, int], slots: int, own_slots: Collection[Track] = tuple(Track)
+    ) -> dict[Track, JobPlan]:
+        """What may start now, by track, of the lanes in `waiting` (none of which a job serves already).
+
+        `own_slots`: the tracks whose jobs need slots beside those of a query; there may be none.
+        """
         now = self._services.clock.monotonic()
-        plans: dict[Track, JobPlan] = {}
+        slow = {one for one in waiting if one.retry is not None or self._patience.is_stuck(one.place)}
+        wanted: dict[Track, list[Waiting]] = {}
         if Track.MAIN not in self._running and now >= self._not_before:
-            some = [one for one in waiting if one.retry is None and not self._patience.is_stuck(one.place)]
-            plan = plan_job(some, ends, self._pace[Track.MAIN].size, slots)
-            if plan is not None:
-                plans[Track.MAIN] = plan
+            wanted[Track.MAIN] = [one for one in waiting if one not in slow]
         if Track.STUCK not in self._running:
-            slow = [one for one in waiting if one.retry is not None or self._patience.is_stuck(one.place)]
-            some = [one for one in slow if self._patience.may_try(one.place, now)]
-            plan = plan_job(some, ends, self._pace[Track.STUCK].size, slots)
-            if plan is not None:
-                plans[Track.STUCK] = plan
+            wanted[Track.STUCK] = [one for one in slow if self._patience.may_try(one.place, now)]
+        plans: dict[Track, JobPlan] = {}
+        for track, some in wanted.items():
+            room = min(slots, self._services.slots.free) if track in own_slots else slots
+            plan = plan_job(some, ends, self._pace[track].size, max(1, room))
+            if plan is not None and not room:
+                self._short_since = self._short_since or now
+            elif plan is not None:
+                self._short_since = 0.0
+                plans[track] = plan
         return plans
 
+    @property
+    def problem(self) -> str:
+        """Why lanes that wait are not served, if that has lasted."""
+        short = self._short_since and self._services.clock.monotonic() - self._short_since > _SHORT_SECONDS
+        return "lanes that are behind wait for slots: none is free for a catch-up job" if short else ""
+
     def start(self, track: Track, plan: JobPlan, records: Mapping[Place, ProgressRecord], *, own_slots: bool) -> bool:
-        """Start a job. `own_slots`: it needs slots beside those of a query. False when it could not be started, which is no news."""
+        """Start a job. `own_slots`: it needs slots beside those of a query. False when it could not be started this time."""
         name = self._runs.new_job()
         services = self._services
         try:

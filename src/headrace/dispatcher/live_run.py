@@ -30,7 +30,8 @@ from headrace.spark.source import Source
 
 log = get_logger(__name__)
 
-_PLAN_SECONDS = 60.0
+_PLAN_SECONDS = 10.0
+_ASK_SECONDS = 1.0
 _RESERVE_SECONDS = 15.0
 _POLL = 0.05
 
@@ -55,7 +56,8 @@ class LiveRun:
         self.watch = Watch(spec.run, spec.workers, clock.monotonic(), timing.silence, timing.patience)
         self._due = clock.monotonic() + timing.batch
         self.partitions: tuple[int, ...] = ()
-        self._plan_until = clock.monotonic() + _PLAN_SECONDS
+        self._planned_by = clock.monotonic() + _PLAN_SECONDS
+        self._next_ask = 0.0
         source = Source(spec.topic, spec.kafka.spark(), group_prefix=spec.instance)
         self._query = LiveQuery(spark.session, source, Path(spark.settings.work))
         self._lock = threading.Lock()
@@ -70,12 +72,21 @@ class LiveRun:
             return self.watch.take(report, self._clock.monotonic())
 
     def learn_partitions(self) -> None:
-        """Tell the workers which partition each serves, as soon as Spark has planned it; an idle one can't know otherwise."""
-        if self.partitions or self._clock.monotonic() > self._plan_until:
+        """Tell the workers which partition each serves, as soon as Spark has planned it; an idle one can't know otherwise.
+
+        Without that nothing that was parked can be served, so it is asked for until it is known.
+        """
+        now = self._clock.monotonic()
+        if self.partitions or now < self._next_ask:
             return
-        self.partitions = self._query.partitions()
-        if self.partitions:
-            self._runs.order(LaneOrders(partitions=self.partitions))
+        partitions = self._query.partitions()
+        if partitions:
+            self._runs.order(LaneOrders(partitions=partitions))
+            self.partitions = partitions
+        elif now > self._planned_by:
+            if not self._next_ask:
+                log.warning("Spark has not told yet which task reads which partition", topic=self.spec.topic, run=self.spec.run)
+            self._next_ask = now + _ASK_SECONDS
 
     @property
     def reports(self) -> dict[int, WorkerReport]:

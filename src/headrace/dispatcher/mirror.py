@@ -83,7 +83,10 @@ class Agenda:
 
 
 class Mirror:
-    """Commits in a thread from `start` to `close`; `keep` gives it the lanes, `moved` says that one got on."""
+    """Commits in a thread from `start` to `close`; `keep` gives it the lanes, `moved` says that one got on.
+
+    `applied`: the contract offset that was last given with the lanes, once nothing is under way for lanes that were there before.
+    """
 
     def __init__(self, table: ProgressTable, admins: Admins, clock: Clock, rate: float) -> None:
         self._table = table
@@ -95,14 +98,17 @@ class Mirror:
         self._refused: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self._in_round = False
+        self._kept = -1
+        self.applied = -1
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
 
     def start(self) -> None:
         """Begin to commit."""
         self._thread.start()
 
-    def keep(self, targets: Mapping[str, Target]) -> None:
-        """These are the lanes there are, by uid."""
+    def keep(self, targets: Mapping[str, Target], contract_offset: int) -> None:
+        """These are the lanes there are, by uid, as of this offset of the contract."""
         with self._lock:
             changed = [uid for uid, target in targets.items() if uid in self._targets and self._targets[uid] != target]
             self._targets = dict(targets)
@@ -110,6 +116,9 @@ class Mirror:
             for uid in changed:
                 self._agenda.moved(uid)
             self._refused = {uid: why for uid, why in self._refused.items() if uid in targets}
+            self._kept = contract_offset
+            if not self._in_round:
+                self.applied = contract_offset
 
     def moved(self, uid: str, partition: int) -> None:
         """Progress of a lane was stored."""
@@ -133,6 +142,17 @@ class Mirror:
         self._round(max(self._budget, 1_000))
 
     def _round(self, budget: int) -> None:
+        """One round of commits. A lane that is dropped meanwhile may still be committed by it, but by none after it."""
+        with self._lock:
+            self._in_round = True
+        try:
+            self._commit_due(budget)
+        finally:
+            with self._lock:
+                self._in_round = False
+                self.applied = self._kept
+
+    def _commit_due(self, budget: int) -> None:
         with self._lock:
             uids = self._agenda.take(budget, self._clock.monotonic())
             targets = [self._targets[uid] for uid in uids]
@@ -142,8 +162,11 @@ class Mirror:
         for settings, some in by_kafka.items():
             try:
                 self._commit(settings, some)
-            except Exception:
-                log.exception("Groups could not be mirrored", kafka=settings.bootstrap_servers)
+            except Exception as error:
+                log.warning("Groups could not be mirrored", kafka=settings.bootstrap_servers, error=str(error) or repr(error))
+                with self._lock:
+                    for target in some:
+                        self._agenda.again(target.uid, self._clock.monotonic())
 
     def _commit(self, settings: KafkaSettings, targets: list[Target]) -> None:
         """One group may serve several lanes only by mistake; the last one then wins."""

@@ -51,6 +51,10 @@ class Server(Protocol):
     def backlog(self) -> int:
         """Events between the best lane and the end."""
 
+    @property
+    def problem(self) -> str:
+        """Why lanes that are behind have to wait, if they have to for long."""
+
 
 class RealTime:
     """The streaming query, with catch-up jobs beside it."""
@@ -111,6 +115,10 @@ class RealTime:
                     positions.setdefault(uid, {})[self._live.partitions[index]] = lane.position
         return backlog(positions.values(), self._context.admin.end_offsets(self._context.topic))
 
+    @property
+    def problem(self) -> str:
+        return self._jobs.problem
+
 
 class Bulk:
     """Jobs in a row for all lanes together, no streaming query: half the cost per event, seconds of latency.
@@ -162,7 +170,8 @@ class Bulk:
                 at_end = progress.position >= ends.get(partition, 0)
                 retry = retry_of(progress, policies[uid], now_ms) if at_end else None
                 waiting.append(Waiting(uid, partition, progress.position, self._jobs.served((uid, partition)), retry))
-        for track, plan in self._jobs.next_plan(waiting, ends, self._prepared.facts.partitions).items():
+        slots = self._prepared.facts.partitions
+        for track, plan in self._jobs.next_plan(waiting, ends, slots, own_slots=[Track.STUCK]).items():
             self._jobs.start(track, plan, records, own_slots=track is Track.STUCK)
 
     def finish(self, ending: Ending) -> None:
@@ -179,6 +188,10 @@ class Bulk:
 
     def backlog(self) -> int:
         return self._backlog
+
+    @property
+    def problem(self) -> str:
+        return self._jobs.problem
 
 
 def _until_over(jobs: Jobs, seconds: float) -> None:

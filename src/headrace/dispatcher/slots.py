@@ -36,14 +36,24 @@ class SlotBook:
             return sum(self._claims.values())
 
     def resize(self, total: int) -> None:
-        """Executors came or went. Claims stay; `overdrawn` tells when they no longer fit."""
+        """Executors came or went. Claims stay; `overdrawn` tells whose no longer fit."""
         with self._lock:
             self._total = total
 
+    def overdrawn(self, name: str) -> bool:
+        """Whether the claim of `name` no longer fits, those before it counted first: it may have partitions that nobody serves."""
+        with self._lock:
+            total = 0
+            for holder, held in self._claims.items():
+                total += held
+                if holder == name:
+                    return total > self._total
+            return False
+
     @property
-    def overdrawn(self) -> bool:
-        """More is claimed than there is: some partition of some query is not served."""
-        return self.claimed > self._total
+    def free(self) -> int:
+        """Slots that a job may claim."""
+        return max(0, self._total - self.claimed)
 
     def claim(self, name: str, slots: int, *, job: bool = False) -> None:
         """Take `slots` for `name`, in place of what it had. Raises `InsufficientSlots` and changes nothing when they are not there."""

@@ -197,8 +197,7 @@ class TopicRunner:
             ending = self._planned(server) or self._tick(server)
             if ending is not None:
                 return ending
-            if server.state != self._report.state or server.run != self._report.run:
-                self._say(server.state)
+            self._say(server.state, "InsufficientSlots" if server.problem else "", server.problem)
             self._pause(_TICK)
 
     def _tick(self, server: Server) -> Ending | None:
@@ -220,6 +219,8 @@ class TopicRunner:
             return Ending("Stopping", planned=True)
         if not serving(self._plan.lanes):
             return Ending("NoSubscribers", planned=True)
+        if self._services.slots.overdrawn(self._topic):
+            return Ending("InsufficientSlots", planned=True, message="executors are gone")
         now = self._now()
         if now >= self._next_look:
             self._next_look = now + self._services.config.timing.describe

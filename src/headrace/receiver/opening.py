@@ -119,9 +119,11 @@ class Opener:
         return self._gatekeeper.guard(address.audience, address.event_policies)
 
     def _settings(self, resource: Resource) -> KafkaSettings:
+        """A resource that names no servers is at the Kafka of this Headrace, as the dispatcher has it too."""
+        servers = resource.bootstrap_servers or (self._own.bootstrap_servers if self._own is not None else "")
         if resource.auth_secret is not None:
-            return KafkaSettings(resource.bootstrap_servers, self._auth(resource.auth_secret))
-        settings = KafkaSettings(resource.bootstrap_servers)
+            return KafkaSettings(servers, self._auth(resource.auth_secret))
+        settings = KafkaSettings(servers)
         if self._own is not None and _servers(self._own) == _servers(settings):
             return self._own
         return settings

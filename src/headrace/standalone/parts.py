@@ -20,7 +20,7 @@ from headrace.standalone.process import Launch
 from headrace.standalone.supervisor import Part
 
 STOP_ORDER = ("receiver", "dispatcher", "controller", "kafka")
-STOP_SECONDS = {"receiver": 8.0, "dispatcher": 10.0, "controller": 4.0, "kafka": 8.0}
+STOP_SECONDS = {"receiver": 8.0, "dispatcher": 17.0, "controller": 4.0, "kafka": 8.0}
 _FLAGS = {
     "receiver.port": "--receiver-port",
     "receiver.ops_port": "--receiver-ops-port",

@@ -58,6 +58,8 @@ class FakeHome:
         self.kafka_down = ""
         self.dispatcher = True
         self.problems: dict[str, str] = {}
+        self.shortages: dict[str, str] = {}
+        self.driver_at: int | None = None
         self.driver_lanes: dict[str, dict[str, str]] = {}
         self.lane_reports: dict[str, LaneReport] = {}
         self._uids = itertools.count(1)
@@ -216,8 +218,10 @@ class FakeHome:
         return set(self._lanes() | self.held_lanes)
 
     def _driver(self) -> DriverReport:
-        topics = {name: TopicReport("run", "RUNNING", self.problems.get(name, "")) for name in self._delivered()}
-        return DriverReport("d1", self._at(), self.end, topics, self.driver_lanes)
+        topics = {name: TopicReport("run", "RUNNING", self.shortages.get(name, "")) for name in self._delivered()}
+        topics |= {name: TopicReport("run", "STARTING", problem) for name, problem in self.problems.items()}
+        at = self.end if self.driver_at is None else self.driver_at
+        return DriverReport("d1", self._at(), at, topics, self.driver_lanes)
 
     def _lanes(self) -> dict[str, list[str]]:
         lanes: dict[str, list[str]] = {}

@@ -114,6 +114,18 @@ def test_a_trigger_goes_step_by_step_and_its_group_with_it() -> None:
     assert home.objects.keys() == {B}
 
 
+def test_the_group_of_a_trigger_stays_until_the_driver_writes_to_it_no_more() -> None:
+    home = settled(BROKER, TRIGGER)
+    home.driver_at = home.end
+    home.delete(T)
+    home.settle()
+    assert home.log == []
+    assert home.groups == {"knative-trigger-default-t"}
+    home.driver_at = None
+    home.settle()
+    assert names(home) == ["DeleteGroup", "DropPositions", "RemoveFinalizer"]
+
+
 def test_a_trigger_that_keeps_its_position_leaves_its_group_settled() -> None:
     kept = TRIGGER.replace("name: t", "name: t, annotations: {headrace.dev/keep-position: 'true'}")
     home = settled(BROKER, kept)

@@ -367,6 +367,32 @@ def test_what_the_data_plane_says_of_a_lane_is_told_for_information() -> None:
     assert home.verdict(T, "PositionLost") == ("True", "RetentionOrLoss"), "a loss is not forgotten"
 
 
+@pytest.mark.parametrize("condition", ["PositionLost", "OffsetsExpired"])
+def test_a_lane_that_lost_events_says_so_for_good(condition: str) -> None:
+    home = settled(BROKER, TRIGGER)
+    home.driver_lanes = {home.uid(T): {condition: "3 are gone"}}
+    home.settle()
+    home.driver_lanes = {}
+    home.settle()
+    assert home.verdict(T, "PositionLost") == ("True", "RetentionOrLoss")
+    assert home.condition(T, "PositionLost")["message"] == "3 are gone"
+
+
+def test_a_lane_that_is_behind_and_gets_no_slots_stalls_while_those_that_are_served_are_ready() -> None:
+    from headrace.core.heartbeat import LaneReport
+
+    home = settled(BROKER, TRIGGER)
+    [topic] = {record.resource.topics[0] for record in home.contract.values()}
+    home.shortages = {topic: "InsufficientSlots"}
+    home.settle()
+    assert home.verdict(T) == ("True", "")
+    assert home.condition(T, "Stalled") == {}
+    home.lane_reports = {home.uid(T): LaneReport(state="PARKED")}
+    home.settle()
+    assert home.verdict(T) == ("True", "")
+    assert home.verdict(T, "Stalled") == ("True", "InsufficientSlots")
+
+
 def test_an_egress_that_a_worker_refuses_is_not_ready() -> None:
     home = FakeHome()
     home.apply(BROKER + "---" + TRIGGER)

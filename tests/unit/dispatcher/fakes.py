@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from headrace.base.clock import Deadline, VirtualClock
+from headrace.base.errors import Retriable
 from headrace.core.contract import Egress, EgressConfig, Resource
 from headrace.core.contractlog import ContractState
 from headrace.core.heartbeat import LaneReport, WorkerReport
@@ -51,11 +52,12 @@ class FakeLog:
 
 
 class FakeTable:
-    """The progress topic. `written`: how often the driver wrote each place."""
+    """The progress topic. `written`: each place that the driver wrote. `away`: it can't be read to its end."""
 
     def __init__(self) -> None:
         self.lanes: dict[str, dict[int, ProgressRecord]] = {}
         self.written: list[Place] = []
+        self.away = False
 
     def put(self, uid: str, partition: int, progress: Progress, topic_id: str = "id-1") -> None:
         """As a worker, or the control plane, writes it."""
@@ -70,7 +72,8 @@ class FakeTable:
             self.written.append((record.uid, partition))
 
     def wait_current(self, deadline: Deadline) -> None:
-        """All is here."""
+        if self.away:
+            raise Retriable("was not read to its end", subject="topic progress", after=60.0)
 
 
 class FakeRuns:
@@ -92,6 +95,15 @@ class FakeRuns:
 
     def drain(self, owner: str, reason: str) -> None:
         self.drained.append(owner)
+
+    def take_over(self, known: Callable[[], ContractState]) -> None:
+        """Nobody was there before."""
+
+    def check(self, runs: Mapping[str, str]) -> None:
+        """Nobody comes after."""
+
+    def close(self) -> None:
+        """Nothing to let go."""
 
 
 class FakeRangeJob:
@@ -144,11 +156,11 @@ class FakeLive:
 class World:
     """One topic with a dispatcher around it that has neither Kafka nor Spark."""
 
-    def __init__(self, log: FakeLog, **config: Any) -> None:
+    def __init__(self, log: FakeLog, slots: int = 64, **config: Any) -> None:
         self.clock = VirtualClock()
         self.log = log
         self.table = FakeTable()
-        self.slots = SlotBook(64)
+        self.slots = SlotBook(slots)
         self.jobs: list[FakeRangeJob] = []
         self.runs = FakeRuns()
         self.config = DispatcherConfig(

@@ -83,6 +83,35 @@ def test_a_lane_that_a_job_says_nothing_of_is_not_planned_again_at_once(world: W
     assert len(world.jobs) == 2
 
 
+def test_lanes_that_get_no_slots_are_reported_when_that_lasts(world: World) -> None:
+    world.table.put("a", 0, Progress(100))
+    world.table.put("a", 1, Progress(1_000))
+    beside = Beside(world, "a")
+    world.slots.claim("another topic", world.slots.free, job=True)
+    beside.live.report(0, a="PARKED")
+    for _ in range(31):
+        assert not beside.jobs.problem
+        beside.tick(1.0)
+    beside.tick(1.0)
+    assert "wait for slots" in beside.jobs.problem
+    assert beside.live.orders == [], "no ring is held for a job that does not start"
+    world.slots.release("another topic")
+    beside.tick(1.0)
+    assert not beside.jobs.problem
+    assert len(world.jobs) == 1
+
+
+def test_a_job_takes_no_more_partitions_than_there_are_slots(world: World) -> None:
+    for partition in (0, 1):
+        world.table.put("a", partition, Progress(100))
+    beside = Beside(world, "a")
+    world.slots.claim("another topic", world.slots.free - 1, job=True)
+    beside.live.report(0, a="PARKED")
+    beside.live.report(1, a="PARKED")
+    beside.tick()
+    assert [set(job.ranges) for job in world.jobs] == [{0}]
+
+
 def test_a_job_that_got_to_the_end_hands_its_lane_back(world: World) -> None:
     world.table.put("a", 0, Progress(100))
     world.table.put("a", 1, Progress(1_000))

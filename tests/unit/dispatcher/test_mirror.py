@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headrace.base.clock import VirtualClock
+from headrace.base.errors import Retriable
 from headrace.core.progress import Progress, ProgressRecord
-from headrace.dispatcher.mirror import Agenda, Target, positions
+from headrace.dispatcher.mirror import Agenda, Mirror, Target, positions
 from headrace.kafka.settings import KafkaSettings
+from tests.unit.dispatcher.fakes import FakeTable
 
 
 def test_new_lanes_are_due_at_once_and_then_in_an_hour() -> None:
@@ -64,3 +73,70 @@ def test_the_group_says_the_lowest_unfinished_offset_of_this_topic_alone() -> No
         1: ProgressRecord(Progress(5), uid="u", topic_id="id-0"),
     }
     assert positions(records, target) == {0: 7}
+
+
+Commits = Mapping[str, Mapping[tuple[str, int], int]]
+HERE = KafkaSettings("127.0.0.1:9092")
+
+
+class FakeGroups:
+    """Kafka's groups. `during`: called while a commit is under way."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, Mapping[tuple[str, int], int]] = {}
+        self.away = False
+        self.during: Callable[[], None] = lambda: None
+
+    def commit_many(self, commits: Commits) -> dict[str, dict[tuple[str, int], object]]:
+        if self.away:
+            raise Retriable("does not answer", subject="Kafka")
+        self.during()
+        self.committed |= commits
+        return {}
+
+
+@pytest.fixture
+def groups() -> FakeGroups:
+    return FakeGroups()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def mirror(groups: FakeGroups, clock: VirtualClock) -> Mirror:
+    table = FakeTable()
+    table.put("u", 0, Progress(7))
+    return Mirror(cast(Any, table), cast(Any, SimpleNamespace(of=lambda settings: groups)), clock, rate=100)
+
+
+TARGETS = {"u": Target("u", "g", "t", "id-1", HERE)}
+
+
+def test_lanes_that_could_not_be_committed_are_due_again_soon(mirror: Mirror, groups: FakeGroups, clock: VirtualClock) -> None:
+    mirror.keep(TARGETS, 1)
+    groups.away = True
+    mirror._round(10)
+    groups.away = False
+    clock.advance(31.0)
+    mirror._round(10)
+    assert groups.committed == {"g": {("t", 0): 7}}
+
+
+def test_the_contract_counts_as_applied_once_nothing_is_under_way_for_lanes_that_it_dropped(
+    mirror: Mirror, groups: FakeGroups
+) -> None:
+    mirror.keep(TARGETS, 1)
+    assert mirror.applied == 1
+    seen: list[int] = []
+
+    def dropped() -> None:
+        mirror.keep({}, 2)
+        seen.append(mirror.applied)
+
+    groups.during = dropped
+    mirror._round(10)
+    assert seen == [1]
+    assert mirror.applied == 2

@@ -41,7 +41,14 @@ def test_what_was_released_can_be_claimed_again() -> None:
 
 def test_executors_that_left_show_as_overdrawn() -> None:
     book = SlotBook(4)
-    book.claim("a", 3)
-    assert not book.overdrawn
-    book.resize(2)
-    assert book.overdrawn
+    book.claim("a", 2)
+    book.claim("b", 2)
+    assert not book.overdrawn("a")
+    assert not book.overdrawn("b")
+    book.resize(3)
+    assert not book.overdrawn("a")
+    assert book.overdrawn("b")
+    assert not book.overdrawn("c")
+    assert book.free == 0
+    book.release("b")
+    assert book.free == 1

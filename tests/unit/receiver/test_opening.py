@@ -83,6 +83,12 @@ def test_our_own_kafka_is_written_to_with_our_own_identity(opener: Opener) -> No
     assert settings(opener, "b") == KafkaSettings("other:9092")
 
 
+def test_a_resource_without_servers_is_at_our_own_kafka(opener: Opener) -> None:
+    opener.open([resource(bootstrap_servers=""), resource("b", bootstrap_servers="", auth_secret=SECRET)])
+    assert settings(opener) is OWN
+    assert (settings(opener, "b").bootstrap_servers, settings(opener, "b").auth.user) == (OWN.bootstrap_servers, "u")
+
+
 def test_a_secret_is_another_identity_also_at_our_own_kafka(opener: Opener) -> None:
     opener.open([resource(bootstrap_servers=OWN.bootstrap_servers, auth_secret=SECRET)])
     assert settings(opener).auth.user == "u"

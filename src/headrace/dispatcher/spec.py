@@ -91,7 +91,8 @@ class WorkerSpec:
     `starts` and `ends`: first offset read and, for jobs, the offset after the last, per partition. `positions`: lane uid -> partition
     -> progress record as stored (absent: the lane is not for this partition). `grace`: seconds for what is in flight at a stop. `due`: Unix
     time at which the batch ends; an input that ends earlier was cut off. `contract_topic`: empty is the instance's own.
-    `patient`: a job that stays, within its time, for the retries of stragglers. `offset_extensions`: send `knativekafkapartition` and
+    `patient`: a job that stays, within its time, for the retries of stragglers. `linger`: seconds that what a job has in flight when its
+    time is over may still take. `offset_extensions`: send `knativekafkapartition` and
     `knativekafkaoffset`. `hop_limit`: 0 is off.
     """
 
@@ -111,6 +112,7 @@ class WorkerSpec:
     grace: float = 1.0
     due: float = 0.0
     patient: bool = False
+    linger: float = 0.0
     limits: Limits = field(default_factory=Limits)
     offset_extensions: bool = True
     hop_limit: int = 0

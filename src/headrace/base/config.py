@@ -169,6 +169,28 @@ class Kubernetes:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who sends: tokens on the way in, and on the way out to subscribers that ask for an audience."""
+
+    authentication: bool = False
+    """Knative's feature `authentication-oidc`: every ingress has an audience and asks for a token, Triggers and Subscriptions send theirs."""
+    default_authorization_mode: str = "allow-same-namespace"
+    """Who may send where no EventPolicy applies: `allow-same-namespace`, `allow-all` or `deny-all`."""
+    issuer: str = ""
+    """URL of the OpenID Connect issuer whose tokens receivers take; `headrace up`: its controller."""
+    issuer_ca_file: str = ""
+    """PEM of the authority behind the issuer's certificate; empty: those of the system."""
+    issuer_token_file: str = ""
+    """File with a bearer token to show to the issuer; empty: none."""
+    token_server: str = ""
+    """URL of the server that dispatchers ask for tokens (TokenRequest, as the Kubernetes API has it); `headrace up`: its controller."""
+    token_server_ca_file: str = ""
+    """PEM of the authority behind its certificate; empty: those of the system."""
+    token_server_token_file: str = ""
+    """File with a bearer token to show to it; empty: none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Logs:
     """What the processes write of themselves."""
 
@@ -190,6 +212,7 @@ class Settings:
     receiver: Receiver = field(default_factory=Receiver)
     controller: Controller = field(default_factory=Controller)
     dispatcher: Dispatcher = field(default_factory=Dispatcher)
+    identity: Identity = field(default_factory=Identity)
     kubernetes: Kubernetes = field(default_factory=Kubernetes)
     logs: Logs = field(default_factory=Logs)
 
@@ -199,6 +222,7 @@ SECTIONS: dict[str, type] = {
     "receiver": Receiver,
     "controller": Controller,
     "dispatcher": Dispatcher,
+    "identity": Identity,
     "kubernetes": Kubernetes,
     "logs": Logs,
 }

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "resume": ("headrace.cli.lanes", "resume", _OBJECTS),
     "send": ("headrace.cli.events", "send", _EVENTS),
     "sink": ("headrace.cli.events", "sink", _EVENTS),
+    "token": ("headrace.cli.token", "token", _EVENTS),
     "tail": ("headrace.cli.events", "tail", _EVENTS),
 }
 """Name of a command -> (module, function, panel of the help page); modules are imported when their command is used."""

@@ -64,6 +64,7 @@ def controller(
         _operate(settings)
         return
     from headrace.standalone.controller import Controller, ControllerConfig
+    from headrace.standalone.datadir import DataDir
     from headrace.standalone.home import home_rules, home_settings
 
     kafka = kafka_settings(settings)
@@ -73,6 +74,7 @@ def controller(
         home_rules(),
         port=settings.controller.port,
         ops_port=settings.controller.ops_port,
+        issuer_key=DataDir(Path(settings.data_dir)).issuer_key,
     )
     Controller(wanted).run(_until_signal())
 

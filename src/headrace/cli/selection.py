@@ -84,11 +84,11 @@ def each(client: Client, chosen: Sequence[Selected], selector: str) -> list[Sele
     return found
 
 
-def duration(text: str) -> float:
+def duration(text: str, option: str = "--timeout") -> float:
     """Seconds of `30s`, `2m`, `1h30m` or `45`."""
     found = _DURATION.fullmatch(text.strip())
     if not text.strip() or found is None:
-        raise UsageError("expected a duration such as 30s or 2m", subject=f"--timeout {text!r}")
+        raise UsageError("expected a duration such as 30s or 2m", subject=f"{option} {text!r}")
     hours, minutes, seconds = (float(part or 0) for part in found.groups())
     return hours * 3600 + minutes * 60 + seconds
 

@@ -12,11 +12,12 @@ from headrace.base.errors import UsageError
 from headrace.core.names import Internal
 from headrace.dispatcher.config import ContractSource, DispatcherConfig, Only, Secrets, Timing
 from headrace.dispatcher.spec import Limits
+from headrace.http.tokens import TokenServer
 from headrace.kafka.jars import spark_connector_jars
 from headrace.kafka.java import java_home
 from headrace.kafka.settings import KafkaSettings
+from headrace.receiver.config import Issuer, Production, ReceiverConfig, Tls
 from headrace.receiver.config import Limits as ReceiverLimits
-from headrace.receiver.config import Production, ReceiverConfig, Tls
 from headrace.standalone.parts import STOP_SECONDS
 
 _MEBI = 1024 * 1024
@@ -32,7 +33,7 @@ def dispatcher_config(
     settings: Settings, kafka: KafkaSettings, contract: str, only: Sequence[str], secrets: Secrets
 ) -> DispatcherConfig:
     """Fetches the connector's jars if need be. Raises `UsageError` for a setting that can't be used."""
-    own, folder = settings.dispatcher, Path(settings.data_dir).absolute()
+    own, identity, folder = settings.dispatcher, settings.identity, Path(settings.data_dir).absolute()
     home = java_home(settings.kafka.java)
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -60,6 +61,9 @@ def dispatcher_config(
         ),
         log_json=settings.logs.format == "json",
         log_level=settings.logs.level,
+        tokens=TokenServer(identity.token_server, _file(identity.token_server_ca_file), _file(identity.token_server_token_file))
+        if identity.token_server
+        else None,
     )
 
 
@@ -68,6 +72,7 @@ def receiver_config(settings: Settings, kafka: KafkaSettings, contract: str) -> 
     own = settings.receiver
     if bool(own.tls_cert) != bool(own.tls_key):
         raise UsageError("a certificate and its key go together", subject="receiver.tls_cert, receiver.tls_key")
+    identity = settings.identity
     return ReceiverConfig(
         kafka=kafka,
         contract=contract or "kafka:",
@@ -77,10 +82,17 @@ def receiver_config(settings: Settings, kafka: KafkaSettings, contract: str) -> 
         ops_host=own.ops_host,
         ops_port=own.ops_port,
         tls=Tls(Path(own.tls_cert), Path(own.tls_key)) if own.tls_cert else None,
+        issuer=Issuer(identity.issuer, _file(identity.issuer_ca_file), _file(identity.issuer_token_file))
+        if identity.issuer
+        else None,
         limits=replace(ReceiverLimits(), body=own.body_limit, events=own.queue_events, bytes=own.queue_mb * _MEBI),
         production=Production(timeout_ms=own.produce_timeout_ms),
         stop_seconds=_RECEIVER_STOP_SECONDS,
     )
+
+
+def _file(name: str) -> Path | None:
+    return Path(name) if name else None
 
 
 def span(text: str, name: str) -> float:

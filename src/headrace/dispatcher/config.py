@@ -13,6 +13,7 @@ from pathlib import Path
 from headrace.base.errors import Terminal, UsageError
 from headrace.core.contract import Reference
 from headrace.dispatcher.spec import Limits
+from headrace.http.tokens import TokenServer
 from headrace.kafka.settings import Auth, KafkaSettings
 
 MEBI = 1024 * 1024
@@ -106,7 +107,7 @@ class DispatcherConfig:
     of Real-Time Mode; 0 is Real-Time Mode. `ops_port`: of `/metrics`, `/healthz`, `/readyz`. `budget`: bytes of payload that
     all workers together may hold. `job_slots`: slots kept free for catch-up jobs. `real_time_rate`: events per second of one
     topic that real-time gear is good for, to tell what is a backlog. `mirror_rate`: group commits per second. `identity` tells
-    drivers of one instance apart.
+    drivers of one instance apart. `tokens`: where tokens for subscribers that ask for an audience are had; None: nowhere.
     """
 
     kafka: KafkaSettings
@@ -133,6 +134,7 @@ class DispatcherConfig:
     identity: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
     offset_extensions: bool = True
     hop_limit: int = 0
+    tokens: TokenServer | None = None
     log_json: bool = False
     log_level: str = "INFO"
     spark_conf: tuple[tuple[str, str], ...] = ()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import ssl
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,15 +11,14 @@ from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
 from headrace.base.clock import Clock
-from headrace.base.errors import HeadraceError, Retriable, Terminal
+from headrace.base.errors import HeadraceError, Terminal
 from headrace.base.log import get_logger
+from headrace.http.jsonserver import JsonServer
 from headrace.receiver.config import Issuer
 
 log = get_logger(__name__)
 
 _DISCOVERY = "/.well-known/openid-configuration"
-_TIMEOUT_SECONDS = 5.0
-_MOST_BYTES = 1024 * 1024
 _PAUSE_SECONDS = 5.0
 """Least time between two fetches: tokens with made-up keys must not become requests to the issuer."""
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
@@ -63,7 +58,7 @@ class IssuerKeys:
         """Raises `Terminal` when the file of the authority can't be used."""
         self._config = config
         self._now = clock.monotonic
-        self._context = _context(config)
+        self._server = JsonServer(config.ca_file, config.token_file)
         self._fetched: float | None = None
         self._tried: float | None = None
         self._fetching = False
@@ -105,47 +100,16 @@ class IssuerKeys:
 
     def _discover(self) -> KeySet:
         url = self._config.url.rstrip("/") + _DISCOVERY
-        found = self._get(url)
+        found = self._server.call(url)
         issuer, jwks_uri = found.get("issuer"), found.get("jwks_uri")
         if not (
             isinstance(issuer, str) and issuer and isinstance(jwks_uri, str) and jwks_uri.startswith(("https://", "http://"))
         ):
             raise Terminal("the answer names no issuer and no jwks_uri", subject=url)
-        keys = self._get(jwks_uri).get("keys")
+        keys = self._server.call(jwks_uri).get("keys")
         if not isinstance(keys, list):
             raise Terminal("the answer has no keys", subject=jwks_uri)
         return KeySet(issuer, dict(filter(None, map(_key, keys))))
-
-    def _get(self, url: str) -> Mapping[str, Any]:
-        request = urllib.request.Request(url, headers={"accept": "application/json"})
-        try:
-            if self._config.token_file is not None:
-                request.add_header("authorization", f"Bearer {self._config.token_file.read_text().strip()}")
-            opener = urllib.request.build_opener(
-                urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context), _NoRedirect()
-            )
-            with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
-                raw = response.read(_MOST_BYTES + 1)
-            answer = json.loads(raw) if len(raw) <= _MOST_BYTES else None
-        except (OSError, ValueError) as error:
-            raise Retriable(f"no answer that can be used: {error}", subject=url) from None
-        if not isinstance(answer, dict):
-            raise Terminal("the answer is no JSON object of a usable size", subject=url)
-        return answer
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Our token must not follow a redirect."""
-
-    def redirect_request(self, *args: object) -> None:
-        return None
-
-
-def _context(config: Issuer) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=config.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise Terminal(f"no authority can be read from it: {error}", subject=str(config.ca_file)) from None
 
 
 def _key(raw: object) -> tuple[str, Key] | None:

@@ -1,6 +1,7 @@
 """The REST API of the controller, shaped like the Kubernetes one, as an ASGI application.
 
     /apis/GROUP/VERSION/namespaces/NS/PLURAL/NAME[/status]     /api/v1/namespaces/NS/configmaps/NAME
+    /api/v1/namespaces/NS/serviceaccounts/NAME/token           /.well-known/openid-configuration
 
 Errors are `Status` objects. What is not there yet is refused: server-side apply, strategic merge patch, JSON patch.
 """
@@ -27,6 +28,7 @@ from headrace.core.resources.admission import convert
 from headrace.core.resources.registry import KindInfo
 from headrace.standalone import discovery, tableform
 from headrace.standalone.failures import Failure, bad_request
+from headrace.standalone.issuer import DISCOVERY, KEYS, TokenIssuer
 from headrace.standalone.openapi import document, index
 from headrace.standalone.ownersonly import OwnersOnly
 from headrace.standalone.placing import Target
@@ -44,7 +46,10 @@ _WATCH_SECONDS = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What the API serves. `figures`: what the data plane last said, as JSON. `missing`: what the controller lacks to be ready."""
+    """What the API serves. `figures`: what the data plane last said, as JSON. `missing`: what the controller lacks to be ready.
+
+    `issuer`: gives tokens.
+    """
 
     store: Store
     registry: Registry
@@ -52,6 +57,7 @@ class Backend:
     clock: Clock
     figures: Callable[[], Json]
     missing: Callable[[], list[str]]
+    issuer: TokenIssuer
 
 
 def build_api(backend: Backend) -> Starlette:
@@ -63,6 +69,9 @@ def build_api(backend: Backend) -> Starlette:
         _route("/healthz", GET=_fixed(lambda: {"status": "ok"})),
         _route("/readyz", GET=api.ready),
         _route("/figures", GET=_fixed(backend.figures)),
+        _route(DISCOVERY, GET=_fixed(backend.issuer.discovery)),
+        _route(KEYS, GET=_fixed(backend.issuer.keys)),
+        _route("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", POST=api.token),
         _route("/openapi/v3.json", GET=_fixed(document)),
         _route("/openapi/v3", GET=_fixed(index)),
         _route("/api", GET=_fixed(discovery.core_versions)),
@@ -178,6 +187,11 @@ class _Api:
             return JSONResponse(going)
         details = {"name": target.name, "group": target.info.group, "kind": target.info.plural}
         return JSONResponse({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+
+    async def token(self, request: Request) -> Response:
+        path, body = request.path_params, await json_body(request)
+        given = await run_in_threadpool(lambda: self._backend.issuer.answer(path["namespace"], path["name"], body))
+        return JSONResponse(given, 201, headers={"cache-control": "no-store"})
 
     async def _change(self, request: Request, verb: Callable[..., Json], body: Json) -> Response:
         target, dry = target_of(request), is_dry_run(request)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from headrace.base.clock import Clock, Deadline, SystemClock
@@ -32,6 +33,7 @@ from headrace.kafka.settings import KafkaSettings
 from headrace.kafka.table import TableReader, TableWriter
 from headrace.standalone.api import Backend, build_api
 from headrace.standalone.contractwriter import ContractWriter
+from headrace.standalone.issuer import TokenIssuer
 from headrace.standalone.metrics import ControllerMetrics
 from headrace.standalone.registry import Registry
 from headrace.standalone.store import Store
@@ -45,7 +47,7 @@ _FORGET_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """One controller. Ports may be 0."""
+    """One controller. Ports may be 0. `issuer_key`: file with the key of its issuer; None: a key for this run."""
 
     kafka: KafkaSettings
     home: Settings
@@ -53,6 +55,7 @@ class ControllerConfig:
     port: int = 8090
     ops_port: int = 9093
     host: str = "127.0.0.1"
+    issuer_key: Path | None = None
 
 
 class Controller:
@@ -86,8 +89,9 @@ class Controller:
         self._watches = Watches(self.store)
         self._loop = ControlLoop(self._world(), self._clock, lambda: self._replaced(""))
         self.metrics = ControllerMetrics(self.store, self._loop)
+        issuer = TokenIssuer(config.issuer_key, lambda: self.api.url, self._clock)
         self.api = AsgiServer(
-            build_api(Backend(self.store, self.registry, self._watches, self._clock, self._figures, self._missing)),
+            build_api(Backend(self.store, self.registry, self._watches, self._clock, self._figures, self._missing, issuer)),
             what="controller",
             flag="--port",
             host=config.host,

@@ -3,6 +3,7 @@
 DATA_DIR/lock       held (flock) by the one `headrace up` that uses the folder; holds its pid
 DATA_DIR/run.json   addresses, pids, states; written atomically, so that readers never see half of it
 DATA_DIR/logs/      PART.log
+DATA_DIR/issuer.pem the private key of the controller's issuer of tokens (mode 0600)
 DATA_DIR/kafka/     the embedded Kafka's data
 DATA_DIR/spark/     Spark's throw-away files
 """
@@ -68,6 +69,10 @@ class DataDir:
     @property
     def spark(self) -> Path:
         return self.path / "spark"
+
+    @property
+    def issuer_key(self) -> Path:
+        return self.path / "issuer.pem"
 
     @property
     def run_file(self) -> Path:

@@ -131,8 +131,11 @@ def _environment(settings: Settings, loaded: Loaded, folder: DataDir) -> Mapping
     receiver = settings.receiver
     reachable = "127.0.0.1" if receiver.host in ("0.0.0.0", "::") else receiver.host
     address = f"{'https' if receiver.tls_cert else 'http'}://{reachable}:{receiver.port}"
+    controller = f"http://127.0.0.1:{settings.controller.port}"
     return {
         "HEADRACE_CONTROLLER_ADDRESS_URL": address,
+        "HEADRACE_IDENTITY_ISSUER": controller,
+        "HEADRACE_IDENTITY_TOKEN_SERVER": controller,
         **changed,
         "HEADRACE_DATA_DIR": str(folder.path),
         "PYTHONUNBUFFERED": "1",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from headrace.base.config import Receiver, Settings
+from headrace.base.config import Identity, Receiver, Settings
 from headrace.base.errors import UsageError
 from headrace.cli.wiring import receiver_config, span
 from headrace.kafka.settings import KafkaSettings
@@ -40,3 +41,11 @@ def test_the_limits_of_a_receiver_are_those_of_the_settings() -> None:
 def test_half_a_tls_setting_is_refused() -> None:
     with pytest.raises(UsageError, match="go together"):
         receiver_config(replace(Settings(), receiver=Receiver(tls_cert="x")), KAFKA, "")
+
+
+def test_a_receiver_takes_tokens_of_the_issuer_that_is_set_and_else_of_none() -> None:
+    assert receiver_config(Settings(), KAFKA, "").issuer is None
+    identity = Identity(issuer="https://i", issuer_ca_file="ca", issuer_token_file="own")
+    issuer = receiver_config(replace(Settings(), identity=identity), KAFKA, "").issuer
+    assert issuer is not None
+    assert (issuer.url, issuer.ca_file, issuer.token_file) == ("https://i", Path("ca"), Path("own"))

@@ -24,11 +24,20 @@ def test_the_parts_get_every_setting_that_is_not_a_default_as_environment(tmp_pa
     assert environment["HEADRACE_CONTROLLER_ADDRESS_URL"] == f"http://127.0.0.1:{settings.receiver.port}"
     assert environment["HEADRACE_DATA_DIR"] == str(tmp_path)
     assert "HEADRACE_DISPATCHER_RING_EVENTS" not in environment
+    controller = f"http://127.0.0.1:{settings.controller.port}"
+    assert (environment["HEADRACE_IDENTITY_ISSUER"], environment["HEADRACE_IDENTITY_TOKEN_SERVER"]) == (controller, controller)
     # A part that reads this environment sees the same settings.
     again = load(None, environment).settings
     assert again.receiver == settings.receiver
     assert again.dispatcher == settings.dispatcher
     assert again.logs == settings.logs
+
+
+def test_an_issuer_that_was_set_is_not_replaced_by_the_controllers(tmp_path: Path) -> None:
+    loaded = load(None, {"HEADRACE_IDENTITY_ISSUER": "https://issuer.example"}, {})
+    environment = _environment(loaded.settings, loaded, DataDir(tmp_path))
+    assert environment["HEADRACE_IDENTITY_ISSUER"] == "https://issuer.example"
+    assert environment["HEADRACE_IDENTITY_TOKEN_SERVER"] == "http://127.0.0.1:8090"
 
 
 def test_free_ports_are_all_different() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AUTHORIZATION_MODES = ("allow-same-namespace", "allow-all", "deny-all")
+
 
 @dataclass(frozen=True, slots=True)
 class Features:

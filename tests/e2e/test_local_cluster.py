@@ -15,6 +15,8 @@ from headrace.kafka.settings import KafkaSettings
 from headrace.kafka.wire import KeyType, connect_any
 from tests.support.kafkacli import KafkaCommands, Printed
 from tests.support.kafkatools import kafka_tool
+from tests.support.system import Inbox, Producer, System, broker, trigger
+from tests.support.waiting import eventually
 
 Run = Callable[..., Printed]
 
@@ -56,6 +58,25 @@ def test_a_secured_cluster_is_used_with_the_credentials_made_for_it(cluster: Kaf
         state["commandConfig"],
     )
     assert "t" in listed.out.decode().split(), listed.err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_up_runs_on_another_kafka_with_its_credentials(cluster: KafkaCommands, tmp_path: Path, inbox: Inbox) -> None:
+    bootstrap = cluster("cluster", "status", "-o", "json").data["bootstrapServers"]
+    auth = tmp_path / "cluster/auth/user.yaml"
+    running = System(tmp_path / "headrace", "--bootstrap-servers", bootstrap, "--kafka-auth", str(auth)).start()
+    try:
+        assert running.part("kafka").state == "EXTERNAL"
+        running.apply(broker("far"), trigger("far-t", "far", inbox.url("far")))
+        producer = Producer(running.address("broker/far"))
+        assert [producer.send(id=str(number)) for number in range(5)] == [202] * 5
+        producer.close()
+        eventually(lambda: sorted(inbox.ids("far")) == list("01234"), 120)
+    finally:
+        assert running.stop() == 0
+    # What was made there stays there, and so does Kafka.
+    assert "knative-broker-default-far" in {one["name"] for one in cluster("topics", "list", "-o", "json").data}
 
 
 def test_a_stranger_is_not_let_in(cluster: KafkaCommands, tmp_path: Path) -> None:

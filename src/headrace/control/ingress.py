@@ -64,13 +64,17 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """The topic of an ingress in this pass. `key` None: not even a name can be given. `topic_id` empty: it never existed."""
+    """The topic of an ingress in this pass. `key` None: not even a name can be given. `topic_id` empty: it never existed.
+
+    `met`: its Kafka has answered once, so that something may be there.
+    """
 
     key: TopicKey | None
     topic_id: str
     partitions: int
     config: Verdict
     ready: Verdict
+    met: bool
 
     @property
     def exists(self) -> bool:
@@ -96,13 +100,14 @@ def view_topic(world: World, model: Kind, name: str, settings: TopicSettings | C
     before = known(world.observed_status(key_of(model)))
     if isinstance(settings, ConfigError):
         verdict = unknown(Reason.TOPIC_NOT_CHECKED, "the configuration has to be sound first")
-        return TopicView(before.topic, before.topic_id, before.partitions, settings.verdict, verdict)
+        return TopicView(before.topic, before.topic_id, before.partitions, settings.verdict, verdict, before.topic is not None)
     key = TopicKey(settings.kafka, name)
+    met = before.topic == key or isinstance(world.topic(key), TopicFacts | TopicAbsent)
     if before.topic != key:
         before = Known(key)
     ready, facts = _topic_state(world, model, key, settings, before, external)
     topic_id, partitions = (facts.topic_id, facts.partitions) if facts else (before.topic_id, before.partitions)
-    return TopicView(key, topic_id, partitions, TRUE, ready)
+    return TopicView(key, topic_id, partitions, TRUE, ready, met)
 
 
 def _topic_state(
@@ -137,8 +142,11 @@ def _unreachable(before: Known, problem: KafkaProblem) -> Verdict:
 
 
 def topic_notes(view: TopicView, replication: int | None) -> dict[str, str]:
-    """The annotations that keep what is known of the topic, so that finalization works without the ConfigMap."""
-    if view.key is None:
+    """The annotations that keep what is known of the topic, so that finalization works without the ConfigMap.
+
+    None while its Kafka has never answered: nothing was made there, and nothing has to be waited for at the end.
+    """
+    if view.key is None or not view.met:
         return {}
     notes = {TOPIC: view.key.topic, BOOTSTRAP: view.key.kafka.bootstrap}
     if view.key.kafka.secret is not None:

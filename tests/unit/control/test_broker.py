@@ -234,6 +234,25 @@ def test_kafka_out_of_reach_keeps_a_new_broker_waiting_and_an_old_one_ready() ->
     assert home.verdict(B, "TopicReady") == ("True", "KafkaUnreachable")
 
 
+def test_a_broker_whose_kafka_never_answered_goes_at_once_and_one_with_a_topic_waits_for_it() -> None:
+    never, once = FakeHome(), FakeHome()
+    for home in (never, once):
+        home.apply(BROKER)
+    once.settle()
+    for home in (never, once):
+        home.kafka_down = "no broker answers"
+        home.settle()
+        home.delete(B)
+        home.settle()
+    assert B not in never.objects
+    assert never.topics == {}
+    assert "no broker answers" in once.condition(B)["message"]
+    once.kafka_down = ""
+    once.settle()
+    assert B not in once.objects
+    assert once.topics == {}
+
+
 def test_a_topic_that_somebody_deleted_is_made_again() -> None:
     home = FakeHome()
     home.apply(BROKER)

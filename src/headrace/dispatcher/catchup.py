@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from headrace.core.progress import ProgressRecord
-from headrace.dispatcher.catchup_plan import JobPlan, Place, Waiting, at_end
+from headrace.dispatcher.catchup_plan import JobPlan, Place, at_end
 from headrace.dispatcher.jobs import Jobs, Outcome
 from headrace.dispatcher.live_run import LiveRun
 from headrace.dispatcher.preparation import TopicContext
@@ -72,13 +72,11 @@ class CatchUp:
         owned = {(uid, partition) for uid in some for partition in self._live.partitions} - parked
         stored, ends = self._context.located(some, self._live.spec.topic_id, owned)
         records = {place: record for place, record in stored.items() if place in parked}
-        waiting = [
-            Waiting(uid, partition, record.progress.position, self._jobs.served((uid, partition)))
-            for (uid, partition), record in records.items()
-        ]
-        complete = at_end(waiting, ends)
+        waiting = self._jobs.waiting(records, ends, some)
+        complete = {one.place: records[one.place] for one in at_end(waiting, ends)}
         if complete:
-            self._resume({one.place: records[one.place] for one in complete})
+            self._resume(complete)
+            waiting = [one for one in waiting if one.place not in complete]
         free = self._context.services.config.job_slots
         for track, plan in self._jobs.next_plan(waiting, ends, free).items():
             self._pin(plan)

@@ -3,7 +3,9 @@
 Per partition the lane that was served longest ago gives the range: from its position, as many events as a job is good for, at
 most to the end of the log. Every lane that waits within that range takes part. A lane that did not get through its last range
 (its subscriber is slow or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait for
-it.
+it. One that did nothing at all in such a job is *slow*: its requests take longer than that, and it gets longer jobs.
+
+A lane that can do nothing before the time of a retry has come is *blocked*, and left alone until then.
 
 Where no live worker will take a lane back (bulk gear), one at the end of the log may still have stragglers. When the time of one has
 come, the lane is planned for it, with the stuck ones; the worker looks up what it needs, whatever the range is.
@@ -15,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headrace.core.contract import DeliveryOrder
 from headrace.core.delivery import RetryPolicy
 from headrace.core.progress import Progress
 
@@ -26,7 +29,7 @@ Place = tuple[str, int]
 class Waiting:
     """A lane that no live worker serves. `served`: when (monotonic seconds) its last job ended; 0 for never.
 
-    `retry`: offset of a straggler whose time has come, of a lane that has nothing else to do.
+    `retry`: offset of a straggler whose time has come, of a lane that has nothing else to do. `blocked`: it can do nothing now.
     """
 
     uid: str
@@ -34,6 +37,7 @@ class Waiting:
     position: int
     served: float = 0.0
     retry: int | None = None
+    blocked: bool = False
 
     @property
     def place(self) -> Place:
@@ -65,7 +69,7 @@ def plan_job(waiting: Iterable[Waiting], ends: Mapping[int, int], size: int, slo
     """
     by_partition: dict[int, list[Waiting]] = defaultdict(list)
     for one in waiting:
-        if one.retry is not None or one.position < ends.get(one.partition, 0):
+        if not one.blocked and (one.retry is not None or one.position < ends.get(one.partition, 0)):
             by_partition[one.partition].append(one)
     bases = {partition: min(some, key=lambda one: (one.served, one.start)) for partition, some in by_partition.items()}
     chosen = sorted(bases, key=lambda partition: (bases[partition].served, partition))[:slots]
@@ -99,6 +103,13 @@ def retry_of(progress: Progress, policy: RetryPolicy, now_ms: int) -> int | None
     return next(due, None)
 
 
+def is_blocked(progress: Progress, policy: RetryPolicy, order: DeliveryOrder, room: int, now_ms: int) -> bool:
+    """Whether a lane can do nothing before the time of a retry: in order, behind the first straggler; else with `room` of them aside."""
+    if len(progress.stragglers) < (1 if order is DeliveryOrder.ORDERED else room):
+        return False
+    return retry_of(progress, policy, now_ms) is None
+
+
 class Pace:
     """How many events per partition make a job of about `seconds`, learnt from the jobs before."""
 
@@ -122,15 +133,23 @@ class Pace:
 
 
 class Patience:
-    """Which places are stuck, and when each may be tried again: after 1, 2, 4 ... `longest` seconds."""
+    """Which places are stuck or slow, and when each may be tried again: after 1, 2, 4 ... `longest` seconds.
 
-    def __init__(self, longest: float = 30.0) -> None:
+    A subscriber that is back is to be served within seconds, and jobs that are of no use are few: `blocked` lanes have none.
+    """
+
+    def __init__(self, longest: float = 8.0) -> None:
         self._longest = longest
         self._stuck: dict[Place, tuple[float, float]] = {}
+        self._slow: set[Place] = set()
 
     def is_stuck(self, place: Place) -> bool:
         """Whether its last job left it short of the range's end."""
         return place in self._stuck
+
+    def is_slow(self, place: Place) -> bool:
+        """Whether it did nothing in a job for stuck places."""
+        return place in self._slow
 
     def may_try(self, place: Place, now: float) -> bool:
         """Whether a stuck place has waited long enough."""
@@ -139,8 +158,11 @@ class Patience:
     def got_through(self, place: Place) -> None:
         """It reached the end of its range, or is served live again."""
         self._stuck.pop(place, None)
+        self._slow.discard(place)
 
-    def got_stuck(self, place: Place, now: float) -> None:
-        """It did not."""
+    def got_stuck(self, place: Place, now: float, *, moved: bool = True) -> None:
+        """It did not; `moved`: it did something, though."""
+        if place in self._stuck and not moved:
+            self._slow.add(place)
         wait = min(self._stuck[place][0] * 2, self._longest) if place in self._stuck else 1.0
         self._stuck[place] = wait, now + wait

@@ -51,7 +51,7 @@ class JobRun:
         self.spec = spec
         self.plan = plan
         self.began = clock.monotonic()
-        self._end_by = self.began + seconds + timing.grace + _SLACK_SECONDS
+        self._end_by = self.began + seconds + spec.linger + timing.grace + _SLACK_SECONDS
         self._watch = Watch(spec.owner, spec.workers, self.began, timing.silence, timing.patience)
         self._lock = threading.Lock()
         self.phase = Phase.RUNNING

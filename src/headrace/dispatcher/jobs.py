@@ -1,7 +1,7 @@
 """The catch-up jobs of one topic: which run, what they have learnt, when the next may start.
 
-Two run side by side at most: one for the lanes that get on, one for those that are stuck, so that a subscriber that hangs costs
-the others nothing.
+Three run side by side at most: one for the lanes that get on, one for those that are stuck, one for those that are slow, so that a
+subscriber that hangs costs the others nothing, and one that takes its time is waited for.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from enum import StrEnum
 
 from headrace.base.errors import Retriable
 from headrace.base.log import get_logger
+from headrace.core.delivery import DEFAULT_TIMEOUT_MS, RetryPolicy
 from headrace.core.heartbeat import WorkerReport
 from headrace.core.progress import ProgressRecord
-from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Place, Waiting, plan_job
+from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Place, Waiting, is_blocked, plan_job, retry_of
 from headrace.dispatcher.gears import Throttle
 from headrace.dispatcher.job_run import JobRun
 from headrace.dispatcher.runs import Runs
+from headrace.dispatcher.selection import Lane
 from headrace.dispatcher.services import Services
 from headrace.dispatcher.slots import InsufficientSlots
 from headrace.dispatcher.spec import Mode, WorkerSpec
@@ -35,10 +37,24 @@ _SHORT_SECONDS = 30.0
 
 
 class Track(StrEnum):
-    """`MAIN`: lanes that get on. `STUCK`: lanes whose last job left them short, and those that have only stragglers left."""
+    """`MAIN`: lanes that get on. `STUCK`: lanes whose last job left them short, and those that have only stragglers left.
+
+    `SLOW`: lanes whose requests take longer than a job for stuck ones.
+    """
 
     MAIN = "main"
     STUCK = "stuck"
+    SLOW = "slow"
+
+
+_LENGTH = {Track.MAIN: 1.0, Track.STUCK: 1.0, Track.SLOW: 10.0}
+"""How long jobs send, in times of `Timing.job`."""
+
+_LINGER = {Track.MAIN: 0.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
+"""Seconds that requests under way are waited for at the end: broken off, they would be repeated, and never end."""
+
+_SLOW_SHARE = 4
+"""Jobs of slow lanes last long: they get one in so many of the slots that jobs may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +77,7 @@ class Jobs:
         self._runs = runs
         self._base = base
         self._wake = wake
-        self._seconds = services.config.timing.job
-        self._pace = {track: Pace(self._seconds * 0.6) for track in Track}
+        self._pace = {track: Pace(services.config.timing.job * _LENGTH[track] * 0.6) for track in Track}
         self._patience = Patience()
         self._running: dict[Track, JobRun] = {}
         self._served: dict[Place, float] = {}
@@ -90,9 +105,20 @@ class Jobs:
         """Kafka's partition of each task of a job; empty when it does not run."""
         return next((job.spec.partitions for job in list(self._running.values()) if job.spec.job == owner), ())
 
-    def served(self, place: Place) -> float:
-        """When the last job that served it ended; 0 for never."""
-        return self._served.get(place, 0.0)
+    def waiting(
+        self, records: Mapping[Place, ProgressRecord], ends: Mapping[int, int], lanes: Mapping[str, Lane]
+    ) -> list[Waiting]:
+        """These places, none of which is served now, as `next_plan` wants them."""
+        now_ms = int(self._services.clock.now() * 1000)
+        policies = {uid: RetryPolicy.of(lane.egress.egress_config) for uid, lane in lanes.items()}
+        found = []
+        for place, record in records.items():
+            (uid, partition), progress = place, record.progress
+            at_end = progress.position >= ends.get(partition, 0)
+            retry = retry_of(progress, policies[uid], now_ms) if at_end else None
+            blocked = is_blocked(progress, policies[uid], lanes[uid].egress.order, self._base.limits.stragglers, now_ms)
+            found.append(Waiting(uid, partition, progress.position, self._served.get(place, 0.0), retry, blocked))
+        return found
 
     def is_live(self, place: Place) -> None:
         """A live worker serves it again."""
@@ -117,15 +143,17 @@ class Jobs:
         `own_slots`: the tracks whose jobs need slots beside those of a query; there may be none.
         """
         now = self._services.clock.monotonic()
-        slow = {one for one in waiting if one.retry is not None or self._patience.is_stuck(one.place)}
-        wanted: dict[Track, list[Waiting]] = {}
-        if Track.MAIN not in self._running and now >= self._not_before:
-            wanted[Track.MAIN] = [one for one in waiting if one not in slow]
-        if Track.STUCK not in self._running:
-            wanted[Track.STUCK] = [one for one in slow if self._patience.may_try(one.place, now)]
+        wanted: dict[Track, list[Waiting]] = {track: [] for track in Track if track not in self._running}
+        if now < self._not_before:
+            wanted.pop(Track.MAIN, None)
+        for one in waiting:
+            track = self._track(one)
+            if track in wanted and self._patience.may_try(one.place, now):
+                wanted[track].append(one)
         plans: dict[Track, JobPlan] = {}
         for track, some in wanted.items():
-            room = min(slots, self._services.slots.free) if track in own_slots else slots
+            most = max(1, slots // _SLOW_SHARE) if track is Track.SLOW else slots
+            room = min(most, self._services.slots.free) if track in own_slots else most
             plan = plan_job(some, ends, self._pace[track].size, max(1, room))
             if plan is not None and not room:
                 self._short_since = self._short_since or now
@@ -133,6 +161,11 @@ class Jobs:
                 self._short_since = 0.0
                 plans[track] = plan
         return plans
+
+    def _track(self, one: Waiting) -> Track:
+        if self._patience.is_slow(one.place):
+            return Track.SLOW
+        return Track.STUCK if one.retry is not None or self._patience.is_stuck(one.place) else Track.MAIN
 
     @property
     def problem(self) -> str:
@@ -147,7 +180,7 @@ class Jobs:
         try:
             if own_slots:
                 services.slots.claim(name, len(plan.ranges), job=True)
-            job = self._make(name, plan, records)
+            job = self._make(track, name, plan, records)
             job.start(self._wake)
         except InsufficientSlots:
             return False
@@ -171,9 +204,9 @@ class Jobs:
             self._services.slots.release(job.spec.job)
         self._running.clear()
 
-    def _make(self, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord]) -> JobRun:
+    def _make(self, track: Track, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord]) -> JobRun:
         services, timing = self._services, self._services.config.timing
-        base = self._base
+        base, seconds = self._base, timing.job * _LENGTH[track]
         source = Source(base.topic, base.kafka.spark(), group_prefix=base.instance)
         range_job = RangeJob(services.spark.bulk_session(ROWS, self._arrow_bytes()), source, name, plan.ranges)
         partitions = range_job.partitions()
@@ -190,11 +223,12 @@ class Jobs:
             starts={partition: start for partition, (start, _) in plan.ranges.items()},
             ends={partition: end for partition, (_, end) in plan.ranges.items()},
             positions=positions,
-            due=services.clock.now() + self._seconds,
+            due=services.clock.now() + seconds,
             patient=bool(plan.retries),
+            linger=_LINGER[track],
             limits=replace(base.limits, lane_in_flight=self.throttle.in_flight(most)),
         )
-        return JobRun(range_job, spec, plan, self._runs, timing, services.clock, self._seconds)
+        return JobRun(range_job, spec, plan, self._runs, timing, services.clock, seconds)
 
     def _arrow_bytes(self) -> int:
         """Spark holds two batches per task: together less than a quarter of its heap."""
@@ -209,12 +243,9 @@ class Jobs:
             self._served[place] = now
             start, end = job.plan.ranges[place[1]]
             record = records.get(place)
-            if (
-                record is None
-                or record.progress.position < end
-                or (place in job.plan.retries and not job.changed(record, place))
-            ):
-                self._patience.got_stuck(place, now)
+            moved = record is None or job.changed(record, place)
+            if record is None or record.progress.position < end or (place in job.plan.retries and not moved):
+                self._patience.got_stuck(place, now, moved=moved)
             else:
                 self._patience.got_through(place)
             if record is not None:

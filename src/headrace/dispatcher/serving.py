@@ -8,10 +8,8 @@ from typing import Protocol
 
 from headrace.base.clock import Deadline
 from headrace.base.log import get_logger
-from headrace.core.delivery import RetryPolicy
 from headrace.core.heartbeat import WorkerReport
 from headrace.dispatcher.catchup import CatchUp
-from headrace.dispatcher.catchup_plan import Waiting, retry_of
 from headrace.dispatcher.gears import backlog
 from headrace.dispatcher.jobs import Jobs, Track
 from headrace.dispatcher.live_run import Ending, LiveRun
@@ -23,6 +21,7 @@ log = get_logger(__name__)
 _POLL = 0.05
 _THROTTLE_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
+_BESIDE = (Track.STUCK, Track.SLOW)
 _LOST_JOBS = 3
 """After so many in a row everything is looked at anew."""
 
@@ -161,18 +160,11 @@ class Bulk:
         for (uid, partition), record in records.items():
             positions.setdefault(uid, {})[partition] = record.progress.position
         self._backlog = backlog(positions.values(), ends)
-        policies = {uid: RetryPolicy.of(lane.egress.egress_config) for uid, lane in lanes.items()}
-        now_ms = int(self._context.services.clock.now() * 1000)
-        waiting = []
-        for (uid, partition), record in records.items():
-            if (uid, partition) not in busy:
-                progress = record.progress
-                at_end = progress.position >= ends.get(partition, 0)
-                retry = retry_of(progress, policies[uid], now_ms) if at_end else None
-                waiting.append(Waiting(uid, partition, progress.position, self._jobs.served((uid, partition)), retry))
+        idle = {place: record for place, record in records.items() if place not in busy}
+        waiting = self._jobs.waiting(idle, ends, lanes)
         slots = self._prepared.facts.partitions
-        for track, plan in self._jobs.next_plan(waiting, ends, slots, own_slots=[Track.STUCK]).items():
-            self._jobs.start(track, plan, records, own_slots=track is Track.STUCK)
+        for track, plan in self._jobs.next_plan(waiting, ends, slots, own_slots=_BESIDE).items():
+            self._jobs.start(track, plan, records, own_slots=track in _BESIDE)
 
     def finish(self, ending: Ending) -> None:
         self._jobs.stop(ending.reason)

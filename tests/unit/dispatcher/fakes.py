@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from headrace.base.clock import Deadline, VirtualClock
 from headrace.base.errors import Retriable
-from headrace.core.contract import Egress, EgressConfig, Resource
+from headrace.core.contract import DeliveryOrder, Egress, EgressConfig, Resource
 from headrace.core.contractlog import ContractState
 from headrace.core.heartbeat import LaneReport, WorkerReport
 from headrace.core.names import Internal
@@ -201,12 +201,17 @@ class World:
         raise error
 
 
-def lanes(*uids: str, **config: Any) -> dict[str, Lane]:
+def lanes(*uids: str, delivery_order: DeliveryOrder = DeliveryOrder.UNORDERED, **config: Any) -> dict[str, Lane]:
     """Lanes with initial positions. `config`: fields of their `EgressConfig`."""
     return {
         uid: Lane(
             Resource(uid=f"resource-{uid}", topics=(TOPIC,)),
-            Egress(uid=uid, egress_config=EgressConfig(**config), headrace={"initialised": True}),
+            Egress(
+                uid=uid,
+                delivery_order=delivery_order,
+                egress_config=EgressConfig(**config),
+                headrace={"initialised": True},
+            ),
         )
         for uid in uids
     }

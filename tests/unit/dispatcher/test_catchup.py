@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from headrace.core.progress import Progress, ProgressRecord
+from headrace.core.contract import DeliveryOrder
+from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher import jobs
 from headrace.dispatcher.catchup import CatchUp
 from headrace.dispatcher.jobs import Jobs
@@ -17,9 +18,11 @@ from tests.unit.dispatcher.fakes import FakeLive, FakeLog, World, lanes
 class Beside:
     """A live run over one topic of two partitions, and the catch-up beside it."""
 
-    def __init__(self, world: World, *uids: str) -> None:
+    def __init__(
+        self, world: World, *uids: str, delivery_order: DeliveryOrder = DeliveryOrder.UNORDERED, **policy: int
+    ) -> None:
         self.world = world
-        self.lanes = lanes(*uids)
+        self.lanes = lanes(*uids, delivery_order=delivery_order, **policy)
         prepared = world.prepared(self.lanes)
         run = world.runs.begin()
         self.live = FakeLive("id-1", (0, 1))
@@ -66,6 +69,47 @@ def test_the_lanes_of_a_lost_job_count_as_stuck_and_the_others_go_on(world: Worl
     assert [job.plan.places for job in beside.jobs.running] == [{("b", 0)}]
     beside.tick(1.0)
     assert [job.plan.places for job in beside.jobs.running] == [{("b", 0)}, {("a", 0)}]
+
+
+def test_a_lane_that_does_nothing_in_its_jobs_gets_longer_ones_whose_requests_are_waited_for(world: World) -> None:
+    world.table.put("a", 0, Progress(100))
+    world.table.put("a", 1, Progress(1_000))
+    beside = Beside(world, "a")
+    lingers, sends = [], []
+    for number in range(3):
+        beside.live.report(0, a="PARKED")
+        beside.tick(2.0)
+        [job] = beside.jobs.running
+        lingers.append(job.spec.linger)
+        sends.append(job.spec.due - world.clock.now())
+        world.jobs[number].end({("a", 0): ProgressRecord(Progress(100), uid="a", topic_id="id-1")})
+        beside.tick()
+    assert lingers == sorted(lingers)
+    assert lingers[2] > 600, "a request may take ten minutes"
+    assert sends[2] > 5 * sends[1]
+
+
+def test_a_lane_in_order_whose_failed_event_waits_its_time_gets_no_job_before(world: World) -> None:
+    failed_at = int(world.clock.now() * 1000)
+    world.table.put("a", 0, Progress(100, (), (Straggler(100, 2, failed_at),)))
+    world.table.put("a", 1, Progress(1_000))
+    beside = Beside(world, "a", delivery_order=DeliveryOrder.ORDERED, retry=5, backoff_delay=10_000)
+    beside.live.report(0, a="PARKED")
+    for _ in range(59):
+        beside.tick(1.0)
+    assert not world.jobs
+    beside.tick(2.0)
+    assert [job.ranges for job in world.jobs] == [{0: (101, 1_000)}]
+
+
+def test_a_lane_at_the_end_goes_back_to_its_worker_with_its_stragglers(world: World) -> None:
+    world.table.put("a", 0, Progress(999, (), (Straggler(999, 1, 0),)))
+    world.table.put("a", 1, Progress(1_000))
+    beside = Beside(world, "a")
+    beside.live.report(0, a="PARKED")
+    beside.tick()
+    assert not world.jobs
+    assert set(beside.live.orders[-1].resume) == {"a"}
 
 
 def test_a_lane_that_a_job_says_nothing_of_is_not_planned_again_at_once(world: World) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.core.contract import BackoffPolicy
+from headrace.core.contract import BackoffPolicy, DeliveryOrder
 from headrace.core.delivery import RetryPolicy
 from headrace.core.progress import Progress, Straggler
-from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Waiting, at_end, plan_job, retry_of
+from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Waiting, at_end, is_blocked, plan_job, retry_of
 
 ENDS = {0: 1_000, 1: 500}
 
@@ -134,3 +134,47 @@ def test_a_stuck_lane_is_tried_less_and_less_often_until_it_gets_through() -> No
     patience.got_through(place)
     assert not patience.is_stuck(place)
     assert patience.may_try(place, now)
+
+
+def test_a_lane_that_did_nothing_in_a_job_for_stuck_ones_is_slow_until_it_gets_through() -> None:
+    patience = Patience()
+    place = ("a", 0)
+    patience.got_stuck(place, 0.0, moved=False)
+    assert not patience.is_slow(place)
+    patience.got_stuck(place, 0.0, moved=True)
+    assert not patience.is_slow(place)
+    patience.got_stuck(place, 0.0, moved=False)
+    assert patience.is_slow(place)
+    patience.got_stuck(place, 0.0, moved=True)
+    assert patience.is_slow(place)
+    patience.got_through(place)
+    assert not patience.is_slow(place)
+
+
+WAITING = Progress(5, ((8, 9),), (Straggler(5, 1, 0), Straggler(7, 1, 400)))
+
+
+@pytest.mark.parametrize(
+    ("progress", "order", "now_ms", "blocked"),
+    [
+        (Progress(5), DeliveryOrder.ORDERED, 0, False),
+        (WAITING, DeliveryOrder.ORDERED, 500, True),
+        (WAITING, DeliveryOrder.ORDERED, 1_100, False),
+        (WAITING, DeliveryOrder.UNORDERED, 500, True),
+        (Progress(5, (), (Straggler(5, 1, 0),)), DeliveryOrder.UNORDERED, 500, False),
+        (WAITING, DeliveryOrder.KEY, 1_100, False),
+    ],
+    ids=["nothing failed", "before the time", "after it", "no room aside", "room aside", "a key's time"],
+)
+def test_a_lane_that_can_do_nothing_before_a_retry_is_blocked(
+    progress: Progress, order: DeliveryOrder, now_ms: int, blocked: bool
+) -> None:
+    policy = RetryPolicy(3, BackoffPolicy.LINEAR, 1_000)
+    assert is_blocked(progress, policy, order, room=2, now_ms=now_ms) is blocked
+
+
+def test_blocked_lanes_are_not_planned() -> None:
+    plan = plan_job([Waiting("a", 0, 100, blocked=True), Waiting("b", 0, 120)], ENDS, size=50, slots=8)
+    assert plan is not None
+    assert plan.ranges == {0: (120, 170)}
+    assert plan.places == {("b", 0)}

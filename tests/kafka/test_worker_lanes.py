@@ -13,6 +13,7 @@ import pytest
 from headrace.core.heartbeat import LaneReport
 from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher.spec import LaneOrders, Limits, Mode
+from headrace.dispatcher.worker.gate import FAILURES
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
 from tests.support.subscriber import Answer, Request, Subscriber, subscriber
@@ -235,7 +236,7 @@ def test_a_job_serves_its_own_lanes_only_and_ends_at_its_time(bench: Workbench, 
         bench.subscribe(egress(fast.url(), uid="mine"), egress(slow.url(), uid="stuck"), egress(fast.url("/x"), uid="other"))
         bench.begin_run()
         positions = {uid: ProgressRecord.decode(bench.spec({uid: 0}).positions[uid][0]) for uid in ("mine", "stuck")}
-        worker = job(bench, 1, positions, 0, 50, due=time.time() + 2, grace=0.5)
+        worker = job(bench, 1, positions, 0, 50, due=time.time() + 6, grace=0.5)
         worker.events(50)
         worker.end_input()
         worker.join()
@@ -245,6 +246,22 @@ def test_a_job_serves_its_own_lanes_only_and_ends_at_its_time(bench: Workbench, 
         assert {request.path for request in fast.requests} == {"/"}
         assert set(rows) == {"mine", "stuck"}
         assert lane(bench, "mine", f"{bench.run}.0001").state == "CATCHING_UP"
+
+
+def test_a_job_ends_at_its_time_though_its_input_waits_for_a_subscriber_that_hangs(
+    bench: Workbench, held: tuple[Hold, Subscriber]
+) -> None:
+    _, slow = held
+    bench.subscribe(egress(slow.url(), uid="stuck"))
+    bench.begin_run()
+    position = ProgressRecord.decode(bench.spec({"stuck": 0}).positions["stuck"][0])
+    worker = job(bench, 1, {"stuck": position}, 0, 6000, due=time.time() + 1, grace=0.2, limits=SMALL)
+    worker.events(6000)
+    eventually(lambda: (report := bench.report(f"{bench.run}.0001")) is not None and report.goodbye)
+    worker.end_input()
+    worker.join()
+    assert ProgressRecord.decode(worker.rows[0][2]).progress.position == 0
+    assert worker.exited is None
 
 
 def test_a_slow_lane_drops_out_of_a_job_when_it_holds_up_the_others(bench: Workbench, held: tuple[Hold, Subscriber]) -> None:
@@ -459,7 +476,8 @@ def test_a_subscriber_that_is_away_for_good_is_probed_and_what_waits_is_delivere
     bench.subscribe(egress(f"http://127.0.0.1:{port}/", retry=200, delay=100, timeout=5000))
     worker = bench.start({"lane": 0})
     worker.events(3)
-    eventually(lambda: "is down" in lane(bench, "lane").last_error, timeout=60)
+    # With its circuit open no retry begins by itself: all wait for a probe.
+    eventually(lambda: lane(bench, "lane").failed >= FAILURES and lane(bench, "lane").in_flight == 3, timeout=60)
     worker.events(40)
     eventually(lambda: lane(bench, "lane").lag >= 40)
     with subscriber(port=port) as server:
@@ -539,3 +557,39 @@ def test_a_job_for_a_retry_does_not_wait_for_one_that_comes_after_its_time(bench
         [(_, _, text)] = retries.rows
         [straggler] = ProgressRecord.decode(text).progress.stragglers
         assert (straggler.offset, straggler.attempts) == (4, 2)
+
+
+def test_what_a_job_has_in_flight_when_its_time_is_over_may_end_and_nothing_new_begins(
+    bench: Workbench, held: tuple[Hold, Subscriber]
+) -> None:
+    hold, slow = held
+    bench.subscribe(egress(slow.url(), uid="slow", ordered=True))
+    bench.begin_run()
+    position = ProgressRecord.decode(bench.spec({"slow": 0}).positions["slow"][0])
+    worker = job(bench, 1, {"slow": position}, 0, 100, due=time.time() + 1, linger=60.0, grace=0.2)
+    worker.events(100)
+    worker.end_input()
+    eventually(lambda: slow.requests)
+    hold_until = time.time() + 2
+    eventually(lambda: any(report.at > hold_until * 1000 for report in bench.reports if report.run == worker.spec.job))
+    hold.released.set()
+    worker.join()
+    assert slow.ids == ["0"]
+    assert ProgressRecord.decode(worker.rows[0][2]).progress == Progress(1)
+
+
+def test_a_drain_does_not_wait_for_what_a_job_that_is_over_has_in_flight(
+    bench: Workbench, held: tuple[Hold, Subscriber]
+) -> None:
+    _, slow = held
+    bench.subscribe(egress(slow.url(), uid="slow", ordered=True))
+    bench.begin_run()
+    position = ProgressRecord.decode(bench.spec({"slow": 0}).positions["slow"][0])
+    worker = job(bench, 1, {"slow": position}, 0, 100, due=time.time() + 1, linger=3_000.0, grace=0.2)
+    worker.events(100)
+    worker.end_input()
+    over = time.time() + 2
+    eventually(lambda: any(report.at > over * 1000 for report in bench.reports if report.run == worker.spec.job))
+    bench.drain(worker.spec.job)
+    worker.join()
+    assert ProgressRecord.decode(worker.rows[0][2]).progress.position == 0

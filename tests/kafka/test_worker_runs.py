@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from headrace.core.contract import Resource, dump
 from headrace.core.progress import Progress, ProgressRecord, Straggler
+from headrace.dispatcher.config import Timing
 from headrace.dispatcher.spec import LaneOrders, Limits
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
@@ -383,6 +384,44 @@ def test_a_newer_run_ends_the_process_at_once(bench: Workbench, sink: Subscriber
     bench.begin_run()
     assert process.wait() == 0
     assert "A newer run has taken over" in process.errors
+
+
+def test_a_worker_that_hung_delivers_nothing_when_it_wakes_up_and_was_replaced(
+    bench: Workbench, sink: Subscriber, tmp_path: Path
+) -> None:
+    bench.subscribe(egress(sink.url()))
+    bench.begin_run()
+    process = bench.spawn(bench.spec({"lane": 0}), tmp_path)
+    process.feed(event_frame(0, 0))
+    eventually(lambda: sink.ids == ["0"])
+    process.hang()
+    began = time.monotonic()
+    process.feed(*(event_frame(0, offset) for offset in range(1, 100)))
+    bench.begin_run()
+    eventually(lambda: time.monotonic() - began > Timing().silence)
+    process.wake()
+    assert process.wait() == 0
+    assert sink.ids == ["0"]
+
+
+def test_a_worker_that_hung_goes_on_when_it_wakes_up_and_was_not_replaced(
+    bench: Workbench, sink: Subscriber, tmp_path: Path
+) -> None:
+    bench.subscribe(egress(sink.url()))
+    bench.begin_run()
+    process = bench.spawn(bench.spec({"lane": 0}), tmp_path)
+    process.feed(event_frame(0, 0))
+    eventually(lambda: sink.ids == ["0"])
+    process.hang()
+    began = time.monotonic()
+    process.feed(event_frame(0, 1))
+    eventually(lambda: time.monotonic() - began > Timing().silence)
+    process.wake()
+    process.feed(event_frame(0, 2))
+    finished(bench, 3)
+    assert sorted(sink.ids) == ["0", "1", "2"]
+    process.end_input()
+    assert process.wait() == 0
 
 
 def test_a_worker_of_an_old_run_does_not_begin(bench: Workbench, sink: Subscriber, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import struct
 import subprocess
 import sys
@@ -339,6 +340,14 @@ class WorkerProcess:
     @property
     def running(self) -> bool:
         return self._process.poll() is None
+
+    def hang(self) -> None:
+        """Have it stand still until `wake`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it, if it still runs."""

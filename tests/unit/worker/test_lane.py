@@ -326,6 +326,18 @@ def test_another_order_begins_when_what_is_under_way_has_ended(after: DeliveryOr
     assert len(rig.flying) == (1 if after is DeliveryOrder.ORDERED else 4)
 
 
+def test_a_second_change_leaves_the_wait_of_the_first_in_force() -> None:
+    rig = plain(DeliveryOrder.UNORDERED, 20)
+    fill(rig, 20)
+    rig.send()
+    changed = replace(rig.lane.subscription, order=DeliveryOrder.KEY)
+    rig.lane.configure(changed)
+    rig.lane.configure(replace(changed, timeout_ms=1))
+    rig.end(0, True)
+    rig.send()
+    assert len(rig.flying) == 3
+
+
 def test_the_subscriptions_own_limit_is_shared_by_its_partitions() -> None:
     ring = Ring(0, 100, 1 << 30)
     assert make_lane(DeliveryOrder.UNORDERED, ring, maxInFlight=3)._window == 3

@@ -2,7 +2,10 @@
 
     STARTING --contract read to its end--> RUNNING --drain, or input ended--> STOPPING --nothing in flight, or grace over--> STOPPED
                                               |                                  ^
-                                              +--job: input ended--> FINISHING --+  (lanes done, or the job's time is over)
+                                              |                                  |
+                                              +--job: input ended--> FINISHING --+  (lanes done)
+                                              |                        |         |
+                                              +--its time is over------+-> LINGERING  (nothing in flight, or `linger` over)
 
 Other threads (Spark's reader, the contract's reader, the publisher) only `post` calls to it. It never raises: an error inside is
 logged, what can be written is written, and the process ends, since Spark would skip the partition's events without a word.
@@ -10,12 +13,14 @@ logged, what can be written is written, and the process ends, since Spark would 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from typing import Protocol
 
 from headrace.base.clock import Clock
 from headrace.base.log import get_logger
@@ -43,6 +48,13 @@ from headrace.http.client import Client
 log = get_logger(__name__)
 
 _LAST_WRITES = 2.0
+_LEAST_JOB = 1.0
+"""Seconds that a job has from its workers' start, however late they start."""
+
+_STALLED = 3.0
+"""A worker that stood still for so many seconds may have been replaced meanwhile (the driver waits a little longer for a heartbeat)."""
+
+_LOOK = 0.02
 
 
 class Phase(Enum):
@@ -51,8 +63,19 @@ class Phase(Enum):
     STARTING = 0
     RUNNING = 1
     FINISHING = 2
-    STOPPING = 3
-    STOPPED = 4
+    LINGERING = 3
+    STOPPING = 4
+    STOPPED = 5
+
+
+class Contract(Protocol):
+    """The contract topic's reader: whether it has got to the end that was there at its start, and up to where it has posted records."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def position(self) -> int: ...
 
 
 class Engine:
@@ -80,9 +103,14 @@ class Engine:
         self._parking = Parking(spec, self._roster, clock)
         self._scribe = Scribe(spec, self._control, clock, lambda: self._reading.doubts, self.post)
         self._pulse = Pulse(spec, task, clock, self._control, self._feed, self._roster, self._reading, self._scribe)
-        self._contract_ready: Callable[[], bool] = bool
+        self._contract: Contract | None = None
         self._phase = Phase.STARTING
         self._stop_by = 0.0
+        self._job_ends = math.inf
+        self._worked_at = clock.monotonic()
+        self._stalls = 0
+        self._unsure = False
+        self._sure_from: int | None = None
         self._why = ""
         self._closing_range = False
         self._over = False
@@ -106,9 +134,9 @@ class Engine:
 
     # -- called by other threads ----------------------------------------------------------------------------------
 
-    def start(self, contract_ready: Callable[[], bool]) -> None:
-        """Begin. `contract_ready` tells whether the contract has been read to its end (and its records were posted)."""
-        self._contract_ready = contract_ready
+    def start(self, contract: Contract) -> None:
+        """Begin, once `contract` has been read to its end."""
+        self._contract = contract
         self._thread.start()
 
     def post(self, call: Callable[[], None]) -> None:
@@ -150,9 +178,15 @@ class Engine:
 
     def _work(self) -> bool:
         """One round; whether anything was done."""
+        now = self._clock.monotonic()
+        if now - self._worked_at > _STALLED:
+            self._doubt(now - self._worked_at)
+        self._worked_at = now
         busy = bool(self._inbox)
         while self._inbox:
             self._inbox.popleft()()
+        if self._unsure:
+            self._try_to_be_sure()
         if self._phase is Phase.STARTING:
             busy |= self._try_to_begin()
         elif self._sending:
@@ -178,7 +212,7 @@ class Engine:
 
     @property
     def _sending(self) -> bool:
-        return self._phase is Phase.RUNNING or self._phase is Phase.FINISHING
+        return (self._phase is Phase.RUNNING or self._phase is Phase.FINISHING) and not self._unsure
 
     def _has_work(self) -> bool:
         if self._inbox:
@@ -187,16 +221,42 @@ class Engine:
         return len(self.intake) > 0 and self._sending and (ring is None or ring.room)
 
     def _until_next(self) -> float:
+        if self._phase is Phase.STOPPED:
+            return BEAT
         now = self._clock.monotonic()
-        until = min(self._pulse.due, now + BEAT) if self._phase is not Phase.STOPPED else now + BEAT
-        for due in (self._timers.next_due, self._finder.next_look, self._gate.next_probe):
+        until = min(self._pulse.due, now + BEAT)
+        for due in (self._timers.next_due, self._finder.next_look, self._gate.next_probe if self._sending else None):
             if due is not None:
                 until = min(until, due)
-        if self._phase in (Phase.STOPPING, Phase.FINISHING):
+        if self._phase in (Phase.STOPPING, Phase.FINISHING, Phase.LINGERING):
             until = min(until, self._stop_by)
-        if self._phase is Phase.STARTING or len(self.intake):
-            until = min(until, now + 0.02)
+        elif self._phase is Phase.RUNNING:
+            until = min(until, self._job_ends)
+        if self._phase is Phase.STARTING or self._unsure or len(self.intake):
+            until = min(until, now + _LOOK)
         return max(0.0, until - now)
+
+    # -- being in charge ------------------------------------------------------------------------------------------
+
+    def _doubt(self, seconds: float) -> None:
+        """Nothing was done for a while (the process was stopped, or its host): send nothing until it is sure that no newer run exists."""
+        if self._phase in (Phase.STARTING, Phase.STOPPED):
+            return
+        log.warning("A worker stood still and asks whether it was replaced", topic=self._spec.topic, seconds=round(seconds, 1))
+        self._stalls += 1
+        self._unsure, self._sure_from = True, None
+        stall = self._stalls
+        self._lookups.contract_end(lambda end: self.post(partial(self._contract_ends, stall, end)))
+
+    def _contract_ends(self, stall: int, end: int) -> None:
+        if stall == self._stalls:
+            self._sure_from = end
+
+    def _try_to_be_sure(self) -> None:
+        assert self._contract is not None
+        if self._sure_from is not None and self._contract.position >= self._sure_from and not self._inbox:
+            self._unsure = False
+            self._roster.touched = list(self._roster.live())
 
     # -- the contract and orders ----------------------------------------------------------------------------------
 
@@ -214,11 +274,13 @@ class Engine:
                 self._stop("drain")
 
     def _try_to_begin(self) -> bool:
-        if not self._contract_ready() or self._inbox:
+        if self._contract is None or not self._contract.ready or self._inbox:
             return False
         self._feed.begin()
         self._roster.apply_all(self._feed.state)
         self._phase = Phase.RUNNING
+        if self._spec.mode is Mode.CATCHUP:
+            self._job_ends = self._clock.monotonic() + max(_LEAST_JOB, self._spec.due - self._clock.now())
         self._pulse.changed = True
         if self._task.index < len(self._spec.partitions):
             self._bind(self._spec.partitions[self._task.index])
@@ -355,9 +417,14 @@ class Engine:
             elif not self._closing_range:
                 self._closing_range = True
                 self._reading.close_range(self._spec.ends.get(self._roster.partition, 0), self._range_closed)
-        if self._phase is Phase.FINISHING and (now >= self._stop_by or not self._more_to_do):
+        if self._phase is Phase.FINISHING and not self._more_to_do:
             self._stop("job done")
-        if self._phase is Phase.STOPPING and (now >= self._stop_by or not (self._client.active or self._outbox.pending)):
+        if self._phase in (Phase.RUNNING, Phase.FINISHING) and now >= self._job_ends:
+            self._linger()
+        idle = not (self._client.active or self._outbox.pending)
+        if self._phase is Phase.LINGERING and (now >= self._stop_by or idle):
+            self._stop("time is over")
+        if self._phase is Phase.STOPPING and (now >= self._stop_by or idle):
             self._finish()
 
     @property
@@ -377,7 +444,13 @@ class Engine:
             self._stop("input cut off")
         elif self._phase is Phase.RUNNING:
             self._phase = Phase.FINISHING
-            self._stop_by = self._clock.monotonic() + max(0.0, self._spec.due - self._clock.now())
+            self._stop_by = self._job_ends
+
+    def _linger(self) -> None:
+        """A job's time is over: no new attempt, but what is under way may end: broken off, it would be begun again by the next job."""
+        self._phase = Phase.LINGERING
+        self._stop_by = self._clock.monotonic() + self._spec.linger
+        self.intake.discard()
 
     def _stop(self, why: str) -> None:
         """No new attempt from now on; what is under way may end within the grace."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.base.log import get_logger
-from headrace.core.contractlog import Change, ContractState, run_record
+from headrace.core.contractlog import Change, ContractState, What, run_record
 from headrace.dispatcher.spec import LaneOrders, WorkerSpec, lanes_key
 
 log = get_logger(__name__)
@@ -39,16 +39,15 @@ class Feed:
             return self._take_orders(value) if key == self._lanes_key and value is not None else None
         change = self.state.apply(key, value, offset)
         if change.error is None:
+            if change.what is What.RUN and self.begun:
+                self._stay_only_if_in_force()
             return change
         log.error("A contract record can't be read; the one before stays in force", key=key, error=str(change.error))
         return None
 
     def begin(self) -> None:
         """The end has been reached: from now on records are news. An old run does not even begin."""
-        newest = self.state.runs.get(self._spec.topic)
-        if newest != self._spec.run:
-            log.info("Another run is in force", topic=self._spec.topic, run=self._spec.run, in_force=newest)
-            self._exit(0)
+        self._stay_only_if_in_force()
         self.begun = True
 
     @property
@@ -60,6 +59,12 @@ class Feed:
     def offset(self) -> int:
         """The last contract record that is in force here; -1 before the beginning."""
         return self.state.offset if self.begun else -1
+
+    def _stay_only_if_in_force(self) -> None:
+        newest = self.state.runs.get(self._spec.topic)
+        if newest != self._spec.run:
+            log.info("Another run is in force", topic=self._spec.topic, run=self._spec.run, in_force=newest)
+            self._exit(0)
 
     def _take_orders(self, value: bytes) -> LaneOrders | None:
         try:

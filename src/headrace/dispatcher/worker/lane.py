@@ -81,7 +81,8 @@ class Lane:
 
     def configure(self, subscription: Subscription) -> None:
         """Go on under another egress of the same uid. What is active goes on with the new one."""
-        self._reordering = bool(self.active) and subscription.order is not self.subscription.order
+        changed = subscription.order is not self.subscription.order
+        self._reordering = bool(self.active) and (self._reordering or changed)
         self.subscription = subscription
         window = self._limits.lane_in_flight
         if subscription.max_in_flight:

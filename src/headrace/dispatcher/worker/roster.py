@@ -33,6 +33,7 @@ class Roster:
         self._wanted: dict[str, Subscription] = {}
         self._of_resource: dict[str, set[str]] = {}
         self._positions: dict[str, ProgressRecord] = {}
+        self._trust: tuple[str, ...] = ()
         self.ring: Ring | None = None
         self.partition = -1
         self.index: FilterIndex[Lane] = FilterIndex()
@@ -53,13 +54,15 @@ class Roster:
 
     def apply_all(self, state: ContractState) -> None:
         """Take the whole contract in."""
+        self._trust = state.trust_bundles
         for uid, resource in list(state.resources.items()):
             self._resource(uid, resource, state)
 
     def apply(self, state: ContractState, change: Change) -> None:
         """Take a change of the contract in."""
         if change.what is What.CONTRACT:
-            self.apply_all(state)
+            if state.trust_bundles != self._trust:
+                self.apply_all(state)
         elif change.what is What.RESOURCE:
             self._resource(change.name, state.resources.get(change.name), state)
 

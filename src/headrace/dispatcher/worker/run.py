@@ -46,7 +46,7 @@ def work(
     engine = Engine(spec, task, SystemClock(), exit)
     contract = TableReader(spec.control, spec.contract_topic or Internal(spec.instance).contract, engine.contract_record)
     contract.start()
-    engine.start(lambda: contract.ready)
+    engine.start(contract)
     try:
         for batch in batches:
             frames = [frame for frame in batch.column(0).to_pylist() if frame is not None]

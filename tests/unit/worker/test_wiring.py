@@ -1,0 +1,85 @@
+"""What a worker makes of the contract, and of its own phases, without a Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headrace.base.clock import VirtualClock
+from headrace.core.contract import Egress, Resource, dump
+from headrace.core.contractlog import CONTRACT_KEY, run_record
+from headrace.core.progress import Progress, ProgressRecord
+from headrace.dispatcher.spec import Mode, Task, WorkerSpec
+from headrace.dispatcher.worker.engine import Engine, Phase
+from headrace.dispatcher.worker.feed import Feed
+from headrace.dispatcher.worker.pulse import BEAT
+from headrace.dispatcher.worker.ring import Ring
+from headrace.dispatcher.worker.roster import Roster
+from headrace.kafka.settings import KafkaSettings
+
+NOWHERE = KafkaSettings("127.0.0.1:1")
+
+
+def spec(**more: Any) -> WorkerSpec:
+    positions = {"lane": {0: ProgressRecord(Progress.initial(0), "lane", "id").encode()}}
+    values: dict[str, Any] = {"run": "2", "workers": 1, "starts": {0: 0}, "positions": positions, **more}
+    return WorkerSpec(instance="i", topic="t", topic_id="id", kafka=NOWHERE, control=NOWHERE, **values)
+
+
+@pytest.mark.parametrize("newer", ["3", "10-else"])
+def test_a_newer_run_that_comes_between_the_end_of_the_contract_and_the_beginning_ends_the_worker(newer: str) -> None:
+    left: list[int] = []
+    feed = Feed(spec(), left.append)
+    feed.take(*run_record("t", "2", 0), 1)
+    key, value = run_record("t", newer, 0)
+    feed.watch(key, value)
+    feed.begin()
+    assert left == []
+    feed.take(key, value, 2)
+    assert left == [0]
+
+
+def test_runs_of_other_topics_end_nobody() -> None:
+    left: list[int] = []
+    feed = Feed(spec(), left.append)
+    feed.take(*run_record("t", "2", 0), 1)
+    feed.begin()
+    feed.take(*run_record("other", "9", 0), 2)
+    assert left == []
+
+
+def test_a_new_generation_of_the_contract_makes_no_subscription_anew_unless_the_trust_has_changed() -> None:
+    feed, roster = Feed(spec(), lambda code: None), Roster(spec())
+    feed.take("r", dump(Resource(uid="r", topics=("t",), egresses=(Egress(uid="lane", destination="http://h/"),))), 1)
+    roster.apply_all(feed.state)
+    roster.bind(0, Ring(0, 10, 1000))
+    before = roster.lanes["lane"].subscription
+    roster.lanes["lane"].configure = pytest.fail  # type: ignore[method-assign]
+    made: list[str] = []
+    roster._egress = lambda resource, egress, state: made.append(egress.uid)  # type: ignore[method-assign]
+    for generation, trust, expected in ((1, [], 0), (2, [], 0), (3, ["PEM"], 1), (4, ["PEM"], 1)):
+        change = feed.take(
+            CONTRACT_KEY, b'{"generation": "%d", "trustBundles": %s}' % (generation, str(trust).replace("'", '"').encode()), 2
+        )
+        assert change is not None
+        roster.apply(feed.state, change)  # type: ignore[arg-type]
+        assert len(made) == expected
+    assert roster.lanes["lane"].subscription is before
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = Engine(spec(mode=Mode.LIVE), Task(), VirtualClock(), lambda code: None)
+    yield made
+    made._over = True
+    made._thread.start()
+    made.close()
+
+
+def test_a_worker_that_has_stopped_sleeps_whatever_was_still_due(engine: Engine) -> None:
+    engine._finder.next_look = 1.0
+    for phase in (Phase.RUNNING, Phase.STOPPED):
+        engine._phase = phase
+        assert engine._until_next() == (BEAT if phase is Phase.STOPPED else 0.0)

@@ -221,8 +221,11 @@ def inform(world: World, conditions: Conditions, uid: str, topic: str | None, op
         conditions.inform(ConditionType.LAGGING, true(Reason.CATCHING_UP, "it is behind, and catching up"))
     problem = gates.driver_problem(world, topic, behind=behind) if topic else None
     errors = sorted(lane.last_error for lane in lanes if lane.retrying and lane.oldest_ms >= _STALLED_MS)
+    blocked = sorted({lane.blocked for lane in lanes if lane.blocked})
     if problem is not None:
         conditions.inform(ConditionType.STALLED, true(problem.reason or Reason.DISPATCHER_PROBLEM, problem.message))
+    elif blocked:
+        conditions.inform(ConditionType.STALLED, true(Reason.NO_TOKEN, f"its events wait: {blocked[0]}"))
     elif errors:
         conditions.inform(ConditionType.STALLED, true(Reason.SUBSCRIBER_FAILING, f"no progress for a minute: {errors[0]}"))
 

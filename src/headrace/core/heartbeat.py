@@ -39,7 +39,8 @@ class LaneReport:
 
     `state`: LIVE, JOINING, CATCHING_UP, PARKED, PAUSED. `position`: lowest offset that is neither finished nor a straggler. `lag`:
     events from there to the end that the worker knows of. `kept`: undeliverable, in a topic instead of dropped. `lost`: stragglers that
-    retention took. `rate`: finished events per second. `oldest_ms`: age of the oldest unfinished event.
+    retention took. `rate`: finished events per second. `oldest_ms`: age of the oldest unfinished event. `blocked`: what
+    events wait for that is not the subscriber (a token).
     """
 
     state: str = "LIVE"
@@ -58,6 +59,7 @@ class LaneReport:
     p99_ms: float = 0.0
     oldest_ms: int = 0
     last_error: str = ""
+    blocked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

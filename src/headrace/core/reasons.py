@@ -117,6 +117,7 @@ class Reason(StrEnum):
     FOREIGN_MEMBERS = "ForeignMembers"
     CATCHING_UP = "CatchingUp"
     SUBSCRIBER_FAILING = "SubscriberFailing"
+    NO_TOKEN = "NoToken"
     PAUSED_BY_USER = "PausedByUser"
     # notices
     TOPIC_LEFT_BEHIND = "TopicLeftBehind"

@@ -59,7 +59,7 @@ class Driver:
         self._failure: BaseException | None = None
         self._runners: dict[str, TopicRunner] = {}
         self._plans: Mapping[str, TopicPlan] = {}
-        self._openness = Openness()
+        self._openness = Openness(tokens=config.tokens is not None)
         self._identities = Identities(config.secrets, clock)
         names = Internal(config.instance)
         admins = Admins()

@@ -12,7 +12,9 @@ from headrace.dispatcher.worker.subscription import subscription_of
 class Openness:
     """Asks once for each egress as it is; an unchanged one is not looked at again."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: bool = False) -> None:
+        """`tokens`: whether tokens can be had."""
+        self._tokens = tokens
         self._known: dict[str, tuple[Resource, Egress, str]] = {}
 
     def reason(self, resource: Resource, egress: Egress, trust_bundles: Sequence[str] = ()) -> str:
@@ -21,7 +23,7 @@ class Openness:
         if known is not None and known[0] is resource and known[1] is egress:
             return known[2]
         try:
-            subscription_of(resource, egress, trust_bundles)
+            subscription_of(resource, egress, trust_bundles, tokens=self._tokens)
             reason = ""
         except HeadraceError as error:
             reason = str(error)

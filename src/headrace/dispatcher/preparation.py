@@ -104,6 +104,7 @@ class Preparation:
             limits=limits,
             offset_extensions=config.offset_extensions,
             hop_limit=config.hop_limit,
+            tokens=config.tokens,
             contract_topic=config.contract.topic,
             log_json=config.log_json,
             log_level=config.log_level,

@@ -38,6 +38,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from headrace.http.tokens import TokenServer
 from headrace.kafka.settings import KafkaSettings
 
 FRAME_COLUMN = "frame"
@@ -94,6 +95,7 @@ class WorkerSpec:
     `patient`: a job that stays, within its time, for the retries of stragglers. `linger`: seconds that what a job has in flight when its
     time is over may still take. `offset_extensions`: send `knativekafkapartition` and
     `knativekafkaoffset`. `hop_limit`: 0 is off.
+    `tokens`: where tokens for those that ask for an audience are had; None: nowhere, and their lanes are closed.
     """
 
     instance: str
@@ -116,6 +118,7 @@ class WorkerSpec:
     limits: Limits = field(default_factory=Limits)
     offset_extensions: bool = True
     hop_limit: int = 0
+    tokens: TokenServer | None = None
     contract_topic: str = ""
     log_json: bool = False
     log_level: str = "INFO"

@@ -425,3 +425,17 @@ def test_without_a_dispatcher_no_trigger_becomes_ready() -> None:
     home.settle()
     assert home.verdict(T) == ("False", "NoDispatcher")
     assert home.verdict(B) == ("True", "")
+
+
+def test_events_that_wait_for_a_token_are_told_at_once_and_until_there_is_one() -> None:
+    from headrace.core.heartbeat import LaneReport
+
+    home = settled(BROKER, TRIGGER)
+    home.lane_reports = {home.uid(T): LaneReport(in_flight=1, blocked="no token for a: nobody answers")}
+    home.settle()
+    assert home.verdict(T) == ("True", "")
+    assert home.verdict(T, "Stalled") == ("True", "NoToken")
+    assert home.condition(T, "Stalled")["message"] == "its events wait: no token for a: nobody answers"
+    home.lane_reports = {home.uid(T): LaneReport(in_flight=1)}
+    home.settle()
+    assert "Stalled" not in {one["type"] for one in home.status(T)["conditions"]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class Counts:
-    """Numbers of events (`failed`: of attempts), and the last error, for people."""
+    """Numbers of events (`failed`: of attempts), and for people the last error, and what events wait for that is not the subscriber."""
 
-    __slots__ = ("dead_lettered", "delivered", "dropped", "failed", "kept", "last_error", "lost")
+    __slots__ = ("blocked", "dead_lettered", "delivered", "dropped", "failed", "kept", "last_error", "lost")
 
     def __init__(self) -> None:
         self.delivered = 0
@@ -16,6 +16,7 @@ class Counts:
         self.kept = 0
         self.lost = 0
         self.last_error = ""
+        self.blocked = ""
 
     @property
     def finished(self) -> int:

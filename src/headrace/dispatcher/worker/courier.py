@@ -14,8 +14,8 @@
                   +-- no sink, refused, or no attempt left --------------------> dropped (counted and logged)
                          +-- if asked: KEEP --Kafka has it---------------------> kept in the topic of undeliverable events
 
-Only requests count as attempts: while the circuit of a host is open (see `gate`) its events wait, and what Kafka does not take for a while
-is nobody's failure.
+Only requests count as attempts: while the circuit of a host is open (see `gate`), or no token can be had for it (see `tokens`), its events
+wait, and what Kafka does not take for a while is nobody's failure.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from headrace.dispatcher.worker.loglimit import LogLimit
 from headrace.dispatcher.worker.messages import has_event, kept_event, message_of, target_of
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.subscription import ReplyTo
+from headrace.dispatcher.worker.tokens import Tokens
 from headrace.http.client import BodyLimits, Client, Exchange
 
 log = get_logger(__name__)
@@ -60,6 +61,7 @@ class Outside:
 
     client: Client
     gate: Gate[Delivery]
+    tokens: Tokens
     clock: Clock
     publish: Callable[[Event, Delivery], None]
     ended: Callable[[Delivery, Ending], None]
@@ -76,6 +78,7 @@ class Courier:
         self._outside = outside
         self._client = outside.client
         self._gate = outside.gate
+        self._tokens = outside.tokens
         self._clock = outside.clock
         self._log_limit = LogLimit(outside.clock)
         self._reply_limits = BodyLimits(keep=outside.response_bytes, read=outside.response_bytes)
@@ -90,7 +93,11 @@ class Courier:
         elif delivery.stage in _STORED:
             self._store(delivery)
             return
-        delivery.host = target_of(delivery).host
+        target = target_of(delivery)
+        if target.identity is not None and self._tokens.line(target.identity) is None:
+            self._tokens.wait(delivery, target.identity)
+            return
+        delivery.host = target.host
         if self._gate.enter(delivery.host, delivery):
             self._start(delivery)
 
@@ -113,7 +120,11 @@ class Courier:
         return policy.left_ms(delivery.attempts, delivery.since, int(self._clock.now() * 1000)) / 1000
 
     def start_waiting(self) -> None:
-        """Start the requests that waited for room, or for the time of a probe."""
+        """Start the requests that waited for a token, for room, or for the time of a probe."""
+        ready = self._tokens.arrived()
+        while ready is not None:
+            self.send(ready)
+            ready = self._tokens.arrived()
         waiting = self._gate.next()
         while waiting is not None:
             self._start(waiting)
@@ -126,6 +137,14 @@ class Courier:
             limits = partial(self._limits_with_reply, delivery.lane.ring)
         target = target_of(delivery)
         lines, body = message_of(delivery)
+        if target.identity is not None:
+            shown = self._tokens.line(target.identity)
+            if shown is None:
+                # It has expired while the delivery waited at the gate.
+                self._gate.leave(delivery.host, None)
+                self._tokens.wait(delivery, target.identity)
+                return
+            lines = [*lines, shown]
         exchange = Exchange(target.url, lines, body, subscription.timeout_ms, limits, delivery, target.ca_file)
         delivery.exchange = exchange
         self._client.start(exchange)
@@ -162,13 +181,14 @@ class Courier:
 
     def withdraw(self, delivery: Delivery) -> bool:
         """Do not begin the request of a delivery that waits for it; whether it did."""
-        return delivery.exchange is None and self._gate.forget(delivery.host, delivery)
+        return delivery.exchange is None and (self._gate.forget(delivery.host, delivery) or self._tokens.forget(delivery))
 
     def abandon(self, delivery: Delivery) -> None:
         """Forget a delivery that is in flight: its request is broken off, nothing is reported."""
         exchange, delivery.exchange = delivery.exchange, None
         if exchange is None:
-            self._gate.forget(delivery.host, delivery)
+            if not self._gate.forget(delivery.host, delivery):
+                self._tokens.forget(delivery)
             return
         self._client.abort(exchange)
         self._gate.leave(delivery.host, None)

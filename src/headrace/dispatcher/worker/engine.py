@@ -43,6 +43,7 @@ from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.roster import Roster
 from headrace.dispatcher.worker.scribe import Scribe
 from headrace.dispatcher.worker.timers import Timers
+from headrace.dispatcher.worker.tokens import FetchThread, Tokens
 from headrace.http.client import Client
 
 log = get_logger(__name__)
@@ -94,6 +95,7 @@ class Engine:
         self._data = self._control if spec.kafka == spec.control else Publisher(spec.kafka, body)
         self._gate: Gate[Delivery] = Gate(spec.limits.host_in_flight, spec.limits.in_flight, clock)
         self._outbox = Outbox(spec, self._data, self._control, self.post, self._stored)
+        self._fetching = FetchThread(spec.tokens, clock, self.post)
         self._courier = Courier(self._outside())
         self._lookups = Lookups(spec)
         self._feed = Feed(spec, exit)
@@ -123,6 +125,7 @@ class Engine:
         return Outside(
             client=self._client,
             gate=self._gate,
+            tokens=Tokens(self._fetching, self._clock),
             clock=self._clock,
             publish=self._outbox.publish,
             ended=self._ended,
@@ -153,6 +156,7 @@ class Engine:
         """Let go of everything; after `stopped`."""
         self.post(self._end)
         self._thread.join()
+        self._fetching.close()
         self._lookups.close()
         for publisher in {self._control, self._data}:
             publisher.close(_LAST_WRITES)

@@ -87,6 +87,7 @@ class Reporter:
             p99_ms=rate.p99,
             oldest_ms=max(0, int(now * 1000) - oldest) if oldest else 0,
             last_error=counts.last_error[:200] if telling else "",
+            blocked=counts.blocked[: 400 if telling else 40] if lane.in_flight else "",
         )
 
 

@@ -99,7 +99,7 @@ class Roster:
 
     def _egress(self, resource: Resource, egress: Egress, state: ContractState) -> None:
         try:
-            subscription = subscription_of(resource, egress, state.trust_bundles)
+            subscription = subscription_of(resource, egress, state.trust_bundles, tokens=self._spec.tokens is not None)
         except HeadraceError as error:
             if self.closed.get(egress.uid) != str(error):
                 log.error("A subscription is not served", uid=egress.uid, reason=str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from headrace.core.contract import DeliveryOrder, Egress, EgressConfig, KeyType,
 from headrace.core.delivery import RetryPolicy, timeout_ms
 from headrace.core.filters import compile_egress
 from headrace.http.client import check_url
+from headrace.http.tokens import Identity
 from headrace.http.trust import ca_bundle
 
 Host = tuple[str, str, int]
@@ -28,11 +29,12 @@ class ReplyTo(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An HTTP endpoint: `ca_file` is the bundle for https (empty for http)."""
+    """An HTTP endpoint: `ca_file` is the bundle for https (empty for http); `identity`: what token it asks for, None without one."""
 
     url: str
     host: Host
     ca_file: str
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,13 @@ class Subscription:
     until: Mapping[int, int]
 
 
-def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[str] = ()) -> Subscription:
-    """The egress ready for use. Raises `Terminal` (its text names the field) when it asks for what is wrong or not supported."""
+def subscription_of(
+    resource: Resource, egress: Egress, trust_bundles: Sequence[str] = (), *, tokens: bool = False
+) -> Subscription:
+    """The egress ready for use. Raises `Terminal` (its text names the field) when it asks for what is wrong or not supported.
+
+    `tokens`: whether tokens can be had for those that ask for an audience.
+    """
     for field in _unsupported(resource, egress):
         raise Terminal("is not supported", subject=f"{_name(resource, egress)}: {field}")
     config = egress.egress_config
@@ -74,6 +81,19 @@ def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[
     reply_to = ReplyTo.TOPIC if egress.reply_to_original_topic else ReplyTo.URL if egress.reply_url else ReplyTo.NOBODY
     other = ["Expect:"]
     namespace = egress.reference.namespace or resource.reference.namespace
+
+    def target(field: str, url: str, ca_certs: str, audience: str) -> Target:
+        made = _target(url, ca_certs, trust_bundles)
+        if not audience:
+            return made
+        subject = f"{_name(resource, egress)}: {field}"
+        if not tokens:
+            hint = "Set identity.token_server: `headrace up` does"
+            raise Terminal("no token can be had for it: this dispatcher knows no token server", subject=subject, hint=hint)
+        if not namespace or not egress.oidc_service_account_name:
+            raise Terminal("no token can be had for it without oidcServiceAccountName and a namespace", subject=subject)
+        return replace(made, identity=Identity(namespace, egress.oidc_service_account_name, audience))
+
     if namespace:
         other.append(f"Kn-Namespace: {namespace}")
     return Subscription(
@@ -81,15 +101,21 @@ def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[
         name=_name(resource, egress),
         egress=egress,
         order=_order(egress),
-        subscriber=_target(egress.destination, egress.destination_ca_certs, trust_bundles),
+        subscriber=target("destinationAudience", egress.destination, egress.destination_ca_certs, egress.destination_audience),
         lines=[*other, "Prefer: reply"],
         other_lines=other,
         policy=RetryPolicy.of(config),
         timeout_ms=timeout_ms(config),
         structured=_structured(config),
         reply_to=reply_to,
-        reply=_target(egress.reply_url, egress.reply_url_ca_certs, trust_bundles) if egress.reply_url else None,
-        dead_letter=_target(config.dead_letter, config.dead_letter_ca_certs, trust_bundles) if config.dead_letter else None,
+        reply=target("replyUrlAudience", egress.reply_url, egress.reply_url_ca_certs, egress.reply_url_audience)
+        if egress.reply_url
+        else None,
+        dead_letter=target(
+            "egressConfig.deadLetterAudience", config.dead_letter, config.dead_letter_ca_certs, config.dead_letter_audience
+        )
+        if config.dead_letter
+        else None,
         paused=egress.headrace.get("paused") is True,
         max_rate=_number(egress, "maxRate"),
         max_in_flight=int(_number(egress, "maxInFlight")),
@@ -100,11 +126,7 @@ def subscription_of(resource: Resource, egress: Egress, trust_bundles: Sequence[
 
 
 def _unsupported(resource: Resource, egress: Egress) -> Iterator[str]:
-    config = egress.egress_config
     for field, value in (
-        ("destinationAudience", egress.destination_audience),
-        ("replyUrlAudience", egress.reply_url_audience),
-        ("egressConfig.deadLetterAudience", config.dead_letter_audience),
         ("keyType", egress.key_type is not KeyType.STRING),
         ("featureFlags.enableRateLimiter", egress.feature_flags.get("enableRateLimiter")),
         ("cloudEventOverrides", resource.cloud_event_overrides.get("extensions")),

@@ -183,6 +183,23 @@ def test_the_password_of_a_url_is_hidden_without_the_url_too() -> None:
     assert masker.text("login me with p@ss-of-url failed") == f"login me with {HIDDEN} failed"
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        "linger.ms=5\nssl.key.password=sloe-and-fig\n",
+        "login:\n  password: sloe-and-fig\n",
+        '{"a": [{"clientSecret": "sloe-and-fig"}]}',
+        'sasl.jaas.config=ScramLoginModule required username="u" password="sloe-and-fig";',
+        'a=b\nsasl.jaas.config=ScramLoginModule required username="u" password="sloe-and-fig";\n',
+        json.dumps({"kind": "Secret", "stringData": {"word": "sloe-and-fig"}}),
+    ],
+)
+def test_what_a_configuration_says_is_secret_is_hidden_elsewhere_too(file: str) -> None:
+    masker = Masker()
+    masker.learn_from({"kind": "ConfigMap", "data": {"file": file}})
+    assert masker.text("no login of u with sloe-and-fig") == f"no login of u with {HIDDEN}"
+
+
 def test_text_within_data_is_read_too() -> None:
     config = {"kind": "ConfigMap", "data": {"app.properties": "user=u\npassword=inside\n", "plain": "x"}}
     assert Masker().data(config)["data"] == {"app.properties": f"user=u\npassword={HIDDEN}\n", "plain": "x"}

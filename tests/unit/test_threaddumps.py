@@ -46,7 +46,7 @@ def children(tmp_path: Path) -> Iterator[Children]:
 
 def test_a_process_that_answers_tells_where_each_thread_is(children: Children) -> None:
     process, log = children.start("part", ANSWERING)
-    dumps = ThreadDumps([log], [process.pid])
+    dumps = ThreadDumps({"part": log}, [process.pid])
     report = Report()
     dumps.collect(report, 60)
     assert [one.path for one in report.documents] == ["threads/part.txt"]
@@ -60,7 +60,7 @@ def test_a_process_that_would_be_ended_by_asking_is_not_asked(children: Children
     process, log = children.start("mute", MUTE)
     assert threaddumps.ask([process.pid]) == []
     report = Report()
-    ThreadDumps([log], [process.pid]).collect(report)
+    ThreadDumps({"part": log}, [process.pid]).collect(report)
     assert not report.documents
     assert process.poll() is None
 
@@ -70,7 +70,7 @@ def test_who_does_not_answer_is_listed(children: Children, tmp_path: Path) -> No
     empty = tmp_path / "other.log"
     empty.touch()
     report = Report()
-    ThreadDumps([empty], [process.pid]).collect(report, 0.0)
+    ThreadDumps({"part": empty}, [process.pid]).collect(report, 0.0)
     assert [one.what for one in report.missing] == ["thread dumps"]
     assert f"0 of 1 processes ({process.pid})" in report.missing[0].reason
 

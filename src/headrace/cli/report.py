@@ -26,6 +26,7 @@ from headrace.core.report import Report, Secrets
 
 if TYPE_CHECKING:
     from headrace.base.config import Loaded
+    from headrace.kafka.settings import KafkaSettings
 
 _MEBI = 1 << 20
 
@@ -91,7 +92,6 @@ def report(
             _kafka_of(made, settings)
         subject = f"Kubernetes{f', Strimzi cluster {cluster} in {namespace}' if cluster else ''}"
     else:
-        from headrace.cli.kafka_target import try_target
         from headrace.standalone.datadir import DataDir
         from headrace.standalone.report import Wanted, collect
 
@@ -99,7 +99,7 @@ def report(
         wanted = Wanted(
             settings,
             folder,
-            lambda: try_target(bootstrap_servers, kafka_auth, data_dir),
+            lambda: _which_kafka(settings),
             server or "",
             round(log_mb * _MEBI),
         )
@@ -124,6 +124,16 @@ def _check(kubernetes: bool, given: dict[str, str]) -> None:
         raise UsageError("-n and --cluster go together", subject="report", hint="They name a Strimzi cluster")
     if any(given[name] for name in ("--bridge", "--connect", "--mm2")) and not given["--cluster"]:
         raise UsageError("belongs to a Strimzi cluster", subject=" ".join(extra), hint="Add -n and --cluster")
+
+
+def _which_kafka(found: Loaded) -> KafkaSettings | None:
+    """The Kafka of the settings, else the one that runs on the data folder."""
+    from headrace.cli.kafka_target import try_target
+
+    settings = found.settings
+    if settings.kafka.bootstrap_servers:
+        return kafka_settings(settings)
+    return try_target(None, settings.kafka.auth or None, settings.data_dir)
 
 
 def _kafka_of(made: Report, settings: Loaded) -> None:

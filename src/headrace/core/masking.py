@@ -115,7 +115,10 @@ class Masker:
         self._patterns = None
 
     def learn_from(self, data: Any) -> None:
-        """Learn the secrets of structured data: what is in Secret objects, values of keys named like secrets, passwords in URLs."""
+        """Learn the secrets of structured data: what is in Secret objects, values of keys named like secrets, passwords in URLs.
+
+        Texts in it that are files of their own (properties, YAML, JSON) are read in the same way.
+        """
         for name, value in _leaves(data):
             if not isinstance(value, str):
                 continue
@@ -123,11 +126,32 @@ class Masker:
                 self.learn(value)
             for url in _USERINFO.finditer(value):
                 self.learn(unquote(url["value"].partition(":")[2]))
+            self._learn_file(value)
         for secret in _secrets_in(data):
             for value in (secret.get("stringData") or {}).values():
                 self.learn(str(value))
             for value in (secret.get("data") or {}).values():
                 self._learn_base64(str(value))
+
+    def _learn_file(self, text: str) -> None:
+        if text.lstrip()[:1] in ("{", "["):
+            try:
+                self.learn_from(json.loads(text))
+            except ValueError:
+                pass
+        elif "\n" in text:
+            for line in _LINE.finditer(text):
+                # JAAS is a name of this kind too; of its value only the options are secret.
+                if (
+                    is_secret_name(line["name"])
+                    and not is_harmless(line["name"], line["value"])
+                    and not _JAAS.search(line["value"])
+                ):
+                    self.learn(line["value"].strip())
+        for entry in _JAAS.finditer(text):
+            for name, value in _JAAS_OPTION.findall(entry[2]):
+                if is_secret_name(name):
+                    self.learn(value.strip("\\\"'"))
 
     def text(self, text: str) -> str:
         """`text` without secrets."""

@@ -92,6 +92,11 @@ class Report:
         self.documents.append(Document(path, self._heading, content))
         self.tell(f"    {self.masker.text(name or path)}")
 
+    def add_config(self, path: str, text: str) -> None:
+        """A configuration file: what it says is secret is hidden everywhere."""
+        self.learn([text])
+        self.add(path, text)
+
     def add_object(self, path: str, obj: Mapping[str, Any], name: str) -> None:
         """An object of an API, unless it is a Secret and those are to be left out: what is in it is hidden elsewhere all the same."""
         if obj.get("kind") == "Secret" and self.secrets is Secrets.OFF:

@@ -264,8 +264,7 @@ class _Collector:
                 report.add(f"{folder}logs/{container.title}.log.0", self._log(container, "--previous"))
         if container.kafka and container.running:
             with report.trying(f"configuration of {container.title}"):
-                text = self._exec(container, "cat", "/tmp/strimzi.properties")
-                report.add(f"configs/{container.pod}.cfg", text)
+                report.add_config(f"configs/{container.pod}.cfg", self._exec(container, "cat", "/tmp/strimzi.properties"))
 
     def _log(self, container: Container, *options: str) -> str:
         lines = max(1, self._log_bytes // _BYTES_PER_LINE)

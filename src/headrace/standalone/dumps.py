@@ -17,11 +17,11 @@ _LOOK_SECONDS = 0.1
 
 
 class ThreadDumps:
-    """What `logs` grow by from the moment of asking."""
+    """What `logs` (name -> file) grow by from the moment of asking."""
 
-    def __init__(self, logs: Iterable[Path], pids: Iterable[int]) -> None:
+    def __init__(self, logs: Mapping[str, Path], pids: Iterable[int]) -> None:
         """Ask the processes `pids`, whose output goes into `logs`."""
-        self._before = {log: size for log in logs if (size := _size(log)) is not None}
+        self._before = {name: (log, size) for name, log in logs.items() if (size := _size(log)) is not None}
         self._asked = threaddumps.ask(pids)
 
     def collect(self, report: Report, seconds: float = 5.0) -> None:
@@ -30,21 +30,21 @@ class ThreadDumps:
         python = len(self._asked) - java
         deadline = Deadline(seconds)
         while True:
-            grown = {log: _from(log, offset) for log, offset in self._before.items()}
+            grown = {name: _from(log, offset) for name, (log, offset) in self._before.items()}
             missing = [_count(grown, _JAVA) < java, _count(grown, _PYTHON) < python]
             if not any(missing) or deadline.expired:
                 break
             time.sleep(_LOOK_SECONDS)
-        for log, text in grown.items():
+        for name, text in grown.items():
             if _JAVA in text or _PYTHON in text:
-                report.add(f"threads/{log.stem}.txt", text.decode(errors="replace"))
+                report.add(f"threads/{name}.txt", text.decode(errors="replace"))
         if any(missing):
             answered = min(_count(grown, _JAVA), java) + min(_count(grown, _PYTHON), python)
             asked = ", ".join(str(one.pid) for one in self._asked)
             report.miss("thread dumps", f"{answered} of {len(self._asked)} processes ({asked}) answered within {seconds:g} s")
 
 
-def _count(grown: Mapping[Path, bytes], mark: bytes) -> int:
+def _count(grown: Mapping[str, bytes], mark: bytes) -> int:
     return sum(text.count(mark) for text in grown.values())
 
 

@@ -78,17 +78,23 @@ class _Collector:
             collect_host(report, [self._folder.path])
         with report.section("processes"):
             self._processes(pids)
-        found = False
-        with report.section("resources"):
-            found = self._objects()
-        with report.section("figures"):
-            self._figures()
+        found = self._only_cluster
+        if not self._only_cluster:
+            with report.section("resources"):
+                found = self._objects()
+            with report.section("figures"):
+                self._figures()
         with report.section("kafka"):
             self._kafka(store=not found)
         with report.section("threads"):
             dumps.collect(report)
         with report.section("logs"):
             self._logs()
+
+    @property
+    def _only_cluster(self) -> bool:
+        """Whether the folder has a Kafka cluster in it, and a Headrace was not meant to run."""
+        return self._layout is not None and self._run is None and not self._wanted.server
 
     def _parts(self) -> Iterator[PartState]:
         return iter(self._run.parts.values() if self._run else ())
@@ -103,9 +109,10 @@ class _Collector:
             if pid is not None:
                 yield pid
 
-    def _outputs(self) -> list[Path]:
+    def _outputs(self) -> dict[str, Path]:
         """Where these processes write to."""
-        return [*_logs_in(self._folder.path / "logs"), *(self._node(node.id) / "kafka.out" for node in self._nodes())]
+        parts = {path.stem: path for path in _logs_in(self._folder.path / "logs") if path.suffix == ".log"}
+        return parts | {f"node-{node.id}": self._node(node.id) / "kafka.out" for node in self._nodes()}
 
     def _nodes(self) -> Sequence[NodeLayout]:
         return self._layout.nodes if self._layout else ()
@@ -119,13 +126,13 @@ class _Collector:
         for name, path in files.items():
             if path.exists():
                 with self._report.trying(str(path)):
-                    self._report.add(f"configs/{name}.properties", path.read_text(errors="replace"))
+                    self._report.add_config(f"configs/{name}.properties", path.read_text(errors="replace"))
 
     def _processes(self, pids: list[int]) -> None:
         report = self._report
-        if self._run is None:
+        if self._run is None and not self._only_cluster:
             report.miss("run.json", f"there is none: no `headrace up` has run on {self._folder.path}")
-        else:
+        elif self._run is not None:
             report.add("run.yaml", {**asdict(self._run), "inUse": self._folder.in_use()})
             for part in self._parts():
                 if part.state not in ("READY", "EXTERNAL"):

@@ -18,6 +18,7 @@ from headrace.base.errors import HeadraceError
 from headrace.core.names import Internal
 from headrace.core.report import Report
 from headrace.kafka.admin import Admin
+from headrace.kafka.groups import GroupClient
 from headrace.kafka.inspection import Inspector, Metadata
 from headrace.kafka.ownership import compacted, own_groups
 from headrace.kafka.settings import KafkaSettings
@@ -165,13 +166,13 @@ class _Collector:
     def _groups(self) -> None:
         summaries, ours = self._inspector.groups(), {}
         self._teller.trying("groups of Headrace", lambda: ours.update(own_groups(self._settings, self._instance)))
-        ends = self._inspector.offsets(self._metadata)
+        ends, client = self._inspector.offsets(self._metadata), GroupClient(self._settings, _ASK_SECONDS)
         listed = []
         for one in summaries:
             committed: dict[tuple[str, int], int] = {}
             self._teller.trying(
                 f"offsets of group {one.name}",
-                lambda name=one.name, found=committed: found.update(self._inspector.group_offsets(name)),  # type: ignore[misc]
+                lambda name=one.name, found=committed: found.update(client.offsets(name)),  # type: ignore[misc]
             )
             kept = ours.get(one.name)
             listed.append(

@@ -68,7 +68,7 @@ def test_a_broker_waits_for_its_config_and_for_its_secret(system: Installation, 
     cluster.kubectl("delete", "secret/its-secret", "configmap/its-config", "--timeout=240s")
 
 
-def test_notices_are_events_of_the_object(system: Installation) -> None:
+def test_a_broker_whose_kafka_does_not_answer_says_so_and_can_be_deleted(system: Installation) -> None:
     cluster = system.cluster
     cluster.apply(broker("unreachable", "nowhere"))
     metadata = {"name": "nowhere", "namespace": "default"}

@@ -99,14 +99,17 @@ class ContractMaps:
         }
 
     def mark(self, uid: str) -> int:
-        """The generation that has the resource as it is now, or (dropped lately) does not have it any more."""
+        """The generation of the receivers' maps that has the resource as it is now, or (dropped lately) does not have it any more."""
         with self._lock:
-            return self._marks.get(uid, self._dropped.get(uid, self.generation))
+            return self._marks.get(uid, self._dropped.get(uid, self._highest(RECEIVERS)))
 
     @property
     def generation(self) -> int:
         """The highest that is there."""
-        return max((contract.generation for _, contract in self._seen.values()), default=0)
+        return self._highest(self._seen)
+
+    def _highest(self, names: Iterable[str]) -> int:
+        return max((self._seen[name][1].generation for name in names if name in self._seen), default=0)
 
     def write(self, split: Split, trust_bundles: tuple[str, ...], obsolete: Iterable[str]) -> list[str]:
         """The names of the maps that were written. `obsolete` ones are deleted. Raises what the API raises."""

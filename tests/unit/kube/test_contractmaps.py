@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any, cast
 
 import pytest
 
+from headrace.base.clock import VirtualClock
 from headrace.base.errors import Terminal
-from headrace.core.contract import Egress, Ingress, Reference, Resource
-from headrace.kube.contractmaps import BROKERS, CHANNELS, Split, owned, read_contract, unowned
+from headrace.control.model import ObjectKey
+from headrace.core.contract import Contract, Egress, Ingress, Reference, Resource, to_json
+from headrace.kube.api import Api
+from headrace.kube.contractmaps import BROKERS, CHANNELS, ContractMaps, Split, owned, read_contract, unowned
+from headrace.kube.labels import MANAGED
+from headrace.kube.mirror import Mirror
 
 
 def ingress(uid: str, kind: str, topic: str) -> Resource:
@@ -60,3 +66,52 @@ def test_the_peers_contract_is_read() -> None:
     contract = read_contract({"binaryData": {"data": base64.b64encode(text.encode()).decode()}}, "configmap/n/x")
     assert contract.generation == 7
     assert contract.resources[0].uid == "u"
+
+
+class There:
+    """A mirror of ConfigMaps, and the API that writes them."""
+
+    def __init__(self, **generations: int) -> None:
+        self.maps = {name.replace("_", "-"): self.made(Contract(generation=number)) for name, number in generations.items()}
+
+    @staticmethod
+    def made(contract: Contract) -> dict[str, Any]:
+        text = json.dumps(to_json(contract))
+        return {
+            "metadata": {"labels": {**MANAGED, "app.kubernetes.io/component": "contract"}},
+            "binaryData": {"data": base64.b64encode(text.encode()).decode()},
+        }
+
+    def objects(self) -> dict[ObjectKey, dict[str, Any]]:
+        return {ObjectKey("", "ConfigMap", "n", name): obj for name, obj in self.maps.items()}
+
+    def patch(self, path: str, obj: dict[str, Any], kind: str) -> dict[str, Any]:
+        return obj
+
+    def note(self, obj: dict[str, Any]) -> None:
+        self.maps[obj["metadata"]["name"]] = obj
+
+
+def maps_of(there: There) -> ContractMaps:
+    made = ContractMaps(cast(Api, there), cast(Mirror, there), "n", VirtualClock(), list)
+    made.contracts()
+    return made
+
+
+def test_receivers_are_never_asked_for_a_generation_that_only_a_dispatcher_has() -> None:
+    there = There(**{BROKERS.replace("-", "_"): 5, CHANNELS.replace("-", "_"): 5, "kafka_broker_dispatcher": 9})
+    maps = maps_of(there)
+    assert maps.generation == 9
+    assert maps.mark("never in a contract") == 5
+
+
+def test_what_was_written_or_dropped_is_marked_with_the_generation_that_did_it() -> None:
+    there = There(**{BROKERS.replace("-", "_"): 5, CHANNELS.replace("-", "_"): 5, "brokers": 9})
+    maps = maps_of(there)
+    one, two = ingress("one", "Broker", "t1"), ingress("two", "Broker", "t2")
+    maps.write(Split({BROKERS: {"one": one, "two": two}, CHANNELS: {}, "brokers": {}}), (), ())
+    maps.contracts()
+    assert maps.mark("one") == maps.mark("two") == 10
+    maps.write(Split({BROKERS: {"two": two}, CHANNELS: {}, "brokers": {}}), (), ())
+    maps.contracts()
+    assert (maps.mark("one"), maps.mark("two")) == (11, 10)

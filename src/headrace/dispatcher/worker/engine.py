@@ -50,7 +50,7 @@ log = get_logger(__name__)
 
 _LAST_WRITES = 2.0
 _LEAST_JOB = 1.0
-"""Seconds that a job has from its workers' start, however late they start."""
+"""Seconds that a job has from its first event on, however late that comes."""
 
 _STALLED = 3.0
 """A worker that stood still for so many seconds may have been replaced meanwhile (the driver waits a little longer for a heartbeat)."""
@@ -109,6 +109,7 @@ class Engine:
         self._phase = Phase.STARTING
         self._stop_by = 0.0
         self._job_ends = math.inf
+        self._fed = False
         self._worked_at = clock.monotonic()
         self._stalls = 0
         self._unsure = False
@@ -194,7 +195,10 @@ class Engine:
         if self._phase is Phase.STARTING:
             busy |= self._try_to_begin()
         elif self._sending:
-            busy |= self._reading.take(self.intake)
+            if self._reading.take(self.intake):
+                busy = True
+                if not self._fed:
+                    self._set_job_end()
             self._relieve()
         busy |= self._due()
         if self._roster.touched:
@@ -283,8 +287,6 @@ class Engine:
         self._feed.begin()
         self._roster.apply_all(self._feed.state)
         self._phase = Phase.RUNNING
-        if self._spec.mode is Mode.CATCHUP:
-            self._job_ends = self._clock.monotonic() + max(_LEAST_JOB, self._spec.due - self._clock.now())
         self._pulse.changed = True
         if self._task.index < len(self._spec.partitions):
             self._bind(self._spec.partitions[self._task.index])
@@ -448,7 +450,15 @@ class Engine:
             self._stop("input cut off")
         elif self._phase is Phase.RUNNING:
             self._phase = Phase.FINISHING
+            if not self._fed:
+                self._set_job_end()
             self._stop_by = self._job_ends
+
+    def _set_job_end(self) -> None:
+        """The input has begun: a live worker goes on for as long as it lasts, a job until its time is over."""
+        self._fed = True
+        if self._spec.mode is Mode.CATCHUP:
+            self._job_ends = self._clock.monotonic() + max(_LEAST_JOB, self._spec.due - self._clock.now())
 
     def _linger(self) -> None:
         """A job's time is over: no new attempt, but what is under way may end: broken off, it would be begun again by the next job."""

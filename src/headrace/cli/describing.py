@@ -75,7 +75,7 @@ def _flow(uid: str, figures: Json) -> None:
                     lane["failed"],
                     lane["p50_ms"],
                     lane["p99_ms"],
-                    lane["last_error"],
+                    lane["blocked"] or lane["last_error"],
                 )
             )
     if rows:

@@ -161,7 +161,7 @@ def _row(namespace: str, name: str, uid: str, workers: Iterable[Json]) -> Row:
         delivered=sum(lane["delivered"] for lane in lanes),
         dead_lettered=sum(lane["dead_lettered"] for lane in lanes),
         dropped=sum(lane["dropped"] for lane in lanes),
-        last_error=next((lane["last_error"] for lane in lanes if lane["last_error"]), ""),
+        last_error=next((text for lane in lanes if (text := lane["blocked"] or lane["last_error"])), ""),
     )
 
 

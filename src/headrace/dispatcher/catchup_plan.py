@@ -160,9 +160,17 @@ class Patience:
         self._stuck.pop(place, None)
         self._slow.discard(place)
 
-    def got_stuck(self, place: Place, now: float, *, moved: bool = True) -> None:
-        """It did not; `moved`: it did something, though."""
-        if place in self._stuck and not moved:
-            self._slow.add(place)
+    def got_stuck(self, place: Place, now: float, before: Progress | None = None, after: Progress | None = None) -> None:
+        """It did not. `before`, `after`: where it stood, if its job told: one that finishes something is not kept waiting."""
+        if before is not None and after is not None:
+            if place in self._stuck and before == after:
+                self._slow.add(place)
+            elif _finished(after) > _finished(before):
+                self._stuck.pop(place, None)
         wait = min(self._stuck[place][0] * 2, self._longest) if place in self._stuck else 1.0
         self._stuck[place] = wait, now + wait
+
+
+def _finished(progress: Progress) -> int:
+    """How many offsets are finished."""
+    return progress.reach - progress.unfinished_below(progress.reach)

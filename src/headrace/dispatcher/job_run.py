@@ -15,7 +15,7 @@ from headrace.base.clock import Clock
 from headrace.base.errors import HeadraceError
 from headrace.base.log import get_logger
 from headrace.core.heartbeat import WorkerReport
-from headrace.core.progress import ProgressRecord
+from headrace.core.progress import Progress, ProgressRecord
 from headrace.dispatcher.catchup_plan import JobPlan, Place
 from headrace.dispatcher.config import Timing
 from headrace.dispatcher.runs import Runs
@@ -101,10 +101,10 @@ class JobRun:
         rows = [parse_catchup_row(row) for row in self._job.rows]
         return {(uid, partition): ProgressRecord.decode(record) for uid, partition, record in rows}
 
-    def changed(self, record: ProgressRecord, place: Place) -> bool:
-        """Whether a lane stands elsewhere than at the start."""
+    def before(self, place: Place) -> Progress:
+        """Where a lane stood at its start."""
         uid, partition = place
-        return record.progress != ProgressRecord.decode(self.spec.positions[uid][partition]).progress
+        return ProgressRecord.decode(self.spec.positions[uid][partition]).progress
 
     def cancel(self) -> None:
         """Have Spark give it up."""

@@ -243,13 +243,15 @@ class Jobs:
             self._served[place] = now
             start, end = job.plan.ranges[place[1]]
             record = records.get(place)
-            moved = record is None or job.changed(record, place)
-            if record is None or record.progress.position < end or (place in job.plan.retries and not moved):
-                self._patience.got_stuck(place, now, moved=moved)
+            if record is None:
+                self._patience.got_stuck(place, now)
+                continue
+            before = job.before(place)
+            if record.progress.position < end or (place in job.plan.retries and record.progress == before):
+                self._patience.got_stuck(place, now, before, record.progress)
             else:
                 self._patience.got_through(place)
-            if record is not None:
-                done[place[1]] = max(done.get(place[1], 0), min(record.progress.position, end) - start)
+            done[place[1]] = max(done.get(place[1], 0), min(record.progress.position, end) - start)
         self.lost_in_a_row = self.lost_in_a_row + 1 if job.failure else 0
         if records and not job.plan.retries:
             self._pace[track].note(max(done.values(), default=0), seconds)

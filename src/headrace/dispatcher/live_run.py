@@ -56,7 +56,7 @@ class LiveRun:
         self.watch = Watch(spec.run, spec.workers, clock.monotonic(), timing.silence, timing.patience)
         self._due = clock.monotonic() + timing.batch
         self.partitions: tuple[int, ...] = ()
-        self._planned_by = clock.monotonic() + _PLAN_SECONDS
+        self._planned_by = 0.0
         self._next_ask = 0.0
         source = Source(spec.topic, spec.kafka.spark(), group_prefix=spec.instance)
         self._query = LiveQuery(spark.session, source, Path(spark.settings.work))
@@ -65,6 +65,7 @@ class LiveRun:
     def start(self) -> None:
         """Start the query. Raises `Retriable`."""
         self._query.start(self.spec.starts, task_function(self.spec), self._timing.batch)
+        self._planned_by = self._clock.monotonic() + _PLAN_SECONDS
 
     def take(self, report: WorkerReport) -> bool:
         """A worker's report, on the dataplane reader's thread; whether it is one of ours."""

@@ -139,16 +139,29 @@ def test_a_stuck_lane_is_tried_less_and_less_often_until_it_gets_through() -> No
 def test_a_lane_that_did_nothing_in_a_job_for_stuck_ones_is_slow_until_it_gets_through() -> None:
     patience = Patience()
     place = ("a", 0)
-    patience.got_stuck(place, 0.0, moved=False)
+    patience.got_stuck(place, 0.0, Progress(5), Progress(5))
     assert not patience.is_slow(place)
-    patience.got_stuck(place, 0.0, moved=True)
+    patience.got_stuck(place, 0.0, Progress(5), Progress(6))
+    patience.got_stuck(place, 0.0, Progress(6), Progress(6, (), (Straggler(6, 1, 0),)))
     assert not patience.is_slow(place)
-    patience.got_stuck(place, 0.0, moved=False)
+    patience.got_stuck(place, 0.0, Progress(6), Progress(6))
     assert patience.is_slow(place)
-    patience.got_stuck(place, 0.0, moved=True)
+    patience.got_stuck(place, 0.0, Progress(6), Progress(7))
     assert patience.is_slow(place)
     patience.got_through(place)
     assert not patience.is_slow(place)
+
+
+def test_a_lane_that_finishes_something_in_each_job_is_not_kept_waiting() -> None:
+    patience = Patience()
+    place = ("a", 0)
+    for low in range(5):
+        patience.got_stuck(place, 0.0, Progress(low), Progress(low, ((low + 1, low + 1),)))
+        assert patience.is_stuck(place)
+        assert patience.may_try(place, 1.0)
+    for _ in range(2):
+        patience.got_stuck(place, 0.0, Progress(5), Progress(5, (), (Straggler(5, 1, 0),)))
+    assert not patience.may_try(place, 3.0)
 
 
 WAITING = Progress(5, ((8, 9),), (Straggler(5, 1, 0), Straggler(7, 1, 400)))

@@ -21,6 +21,9 @@ class FakeQuery:
         self.planned: tuple[int, ...] = ()
         self.asked = 0
 
+    def start(self, starts: object, function: object, batch_seconds: int) -> None:
+        """It runs."""
+
     def partitions(self) -> tuple[int, ...]:
         self.asked += 1
         return self.planned
@@ -53,7 +56,9 @@ def world() -> World:
 def live(world: World, orders: Orders) -> LiveRun:
     spark = SimpleNamespace(session=None, settings=SimpleNamespace(work="work"))
     spec = world.prepared(lanes("a")).spec("run")
-    return LiveRun(cast(Any, spark), cast(Any, orders), world.config.timing, world.clock, spec)
+    run = LiveRun(cast(Any, spark), cast(Any, orders), world.config.timing, world.clock, spec)
+    run.start()
+    return run
 
 
 def test_a_plan_that_comes_late_is_told_all_the_same(query: FakeQuery, world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -225,7 +226,7 @@ def test_an_attempt_that_came_late_moves_the_next_one(rig: Rig) -> None:
         assert lane.subscription.policy.left_ms(straggler.attempts, straggler.since, int(rig.clock.now() * 1000)) == 20_000
 
 
-ACCOUNT = {"destination_audience": "them", "oidc_service_account_name": "me"}
+ACCOUNT: dict[str, Any] = {"destination_audience": "them", "oidc_service_account_name": "me"}
 
 
 def shown(server: Subscriber) -> list[str]:
@@ -328,7 +329,7 @@ def test_a_token_that_expires_while_its_event_waits_for_room_is_not_sent(rig: Ri
 def test_replies_and_dead_letters_show_tokens_of_their_own(rig: Rig, replying: Subscriber) -> None:
     with subscriber(400) as answers, subscriber() as letters:
         config = EgressConfig(dead_letter=letters.url(), dead_letter_audience="letters")
-        rest = {"reply_url": answers.url(), "reply_url_audience": "answers", "oidc_service_account_name": "me"}
+        rest: dict[str, Any] = {"reply_url": answers.url(), "reply_url_audience": "answers", "oidc_service_account_name": "me"}
         lane = rig.lane(replying.url(), egress_config=config, destination_audience="them", **rest)
         rig.courier.send(rig.event(lane))
         for audience in ("them", "answers", "letters"):

@@ -34,7 +34,8 @@ def test_a_new_host_begins_with_few_and_earns_more_with_each_answer() -> None:
     assert gate.under_way == 20
 
 
-def test_who_waits_is_served_in_order_and_hosts_in_turn() -> None:
+def test_who_waits_is_served_in_order_and_hosts_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gates, "LEAST_ALLOWED", 0)
     gate: Gate[str] = Gate(per_host=1, in_all=2, clock=VirtualClock())
     for host, name in ((A, "a"), (B, "b"), (C, "c")):
         for number in range(3):
@@ -61,7 +62,7 @@ def test_what_is_forgotten_does_not_start() -> None:
 @given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.sampled_from(["enter", "enter", "good", "bad"])), max_size=200))
 def test_bounds_hold_and_nobody_is_lost(script: list[tuple[Host, str]]) -> None:
     clock = VirtualClock()
-    gate: Gate[tuple[Host, int]] = Gate(per_host=3, in_all=5, clock=clock)
+    gate: Gate[tuple[Host, int]] = Gate(per_host=8, in_all=10, clock=clock)
     flying: Counter[Host] = Counter()
     waiting: list[tuple[Host, int]] = []
     for number, (host, step) in enumerate(script):
@@ -76,8 +77,9 @@ def test_bounds_hold_and_nobody_is_lost(script: list[tuple[Host, str]]) -> None:
         while (item := gate.next()) is not None:
             waiting.remove(item)
             flying[item[0]] += 1
-        assert gate.under_way == sum(flying.values()) <= 5
-        assert all(count <= 3 for count in flying.values())
+        assert gate.under_way == sum(flying.values())
+        assert all(count <= 8 for count in flying.values())
+        assert sum(count for count in flying.values() if count > gates.LEAST_ALLOWED) <= 10
     for _ in range(1000):
         clock.advance(1.0)
         for host in (A, B, C):
@@ -90,6 +92,23 @@ def test_bounds_hold_and_nobody_is_lost(script: list[tuple[Host, str]]) -> None:
         if not waiting and not sum(flying.values()):
             break
     assert waiting == []
+
+
+def test_hosts_that_hang_leave_a_few_requests_to_any_other() -> None:
+    gate: Gate[str] = Gate(per_host=10, in_all=20, clock=VirtualClock())
+    for host in (A, B):
+        assert sum(gate.enter(host, "hanging") for _ in range(10)) == 10
+    entered = [gate.enter(C, f"c{number}") for number in range(10)]
+    assert entered.count(True) == gates.LEAST_ALLOWED
+    assert started(gate) == []
+    gate.leave(C, True)
+    assert started(gate) == [f"c{gates.LEAST_ALLOWED}"]
+    gate.leave(A, None)
+    gate.leave(A, None)
+    assert started(gate) == []
+    for _ in range(5):
+        gate.leave(B, None)
+    assert len(started(gate)) == 3
 
 
 # -- circuits ---------------------------------------------------------------------------------------------------------

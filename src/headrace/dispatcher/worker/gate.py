@@ -1,7 +1,7 @@
 """How many requests may be under way at once: per destination host, and in all. Who has to wait is served in order, hosts in turn.
 
 A host begins with a few and earns more with each answer, up to `per_host`: one that hangs from the start holds little. One that is
-down for good is not hammered: a circuit opens.
+down for good is not hammered: a circuit opens. Where hosts that hang hold all there is, any other host still has a few.
 
     CLOSED --(8 failures in a row, over 5 s)--> OPEN --(0.25, 0.5, 1, 2, 2 ... s later: one request as a probe)--> PROBING
        ^                                         ^                                                                  |  |
@@ -43,7 +43,7 @@ class _Host(Generic[T]):
 
 
 class Gate(Generic[T]):
-    """`per_host` and `in_all` requests at most.
+    """`per_host` and `in_all` requests at most, but that each host may have `LEAST_ALLOWED` whatever the others have.
 
     `enter` before a request, `leave` after it; then, and when `next_probe` has come, start what `next` gives until it gives None.
     """
@@ -55,6 +55,7 @@ class Gate(Generic[T]):
         self._hosts: dict[Host, _Host[T]] = {}
         self._turn: deque[Host] = deque()
         self._open: set[Host] = set()
+        self._left = False  # since `next` found nothing
         self.under_way = 0
 
     def enter(self, host: Host, item: T) -> bool:
@@ -62,7 +63,7 @@ class Gate(Generic[T]):
         place = self._hosts.get(host)
         if place is None:
             place = self._hosts[host] = _Host()
-        if not place.items and self.under_way < self._in_all and self._free(place):
+        if not place.items and self._free(place):
             place.under_way += 1
             self.under_way += 1
             return True
@@ -76,6 +77,7 @@ class Gate(Generic[T]):
         place = self._hosts[host]
         place.under_way -= 1
         self.under_way -= 1
+        self._left = True
         if answered:
             self._good(host, place)
         elif answered is not None:
@@ -91,7 +93,9 @@ class Gate(Generic[T]):
             place = self._hosts[host]
             if place.items and self._free(place):
                 return self._start(place)
-        for _ in range(len(self._turn) if self.under_way < self._in_all else 0):
+        if not self._left and self.under_way >= self._in_all:
+            return None
+        for _ in range(len(self._turn)):
             host = self._turn.popleft()
             place = self._hosts[host]
             if not place.items:
@@ -103,6 +107,7 @@ class Gate(Generic[T]):
             if place.items:
                 self._turn.append(host)
             return item
+        self._left = False
         return None
 
     def forget(self, host: Host, item: T) -> bool:
@@ -123,7 +128,10 @@ class Gate(Generic[T]):
     def _free(self, place: _Host[T]) -> bool:
         if place.probe_at is not None:
             return place.under_way == 0 and self._clock.monotonic() >= place.probe_at
-        return place.under_way < place.allowed and place.under_way < self._per_host
+        under_way = place.under_way
+        if under_way >= place.allowed or under_way >= self._per_host:
+            return False
+        return self.under_way < self._in_all or under_way < LEAST_ALLOWED
 
     def _start(self, place: _Host[T]) -> T:
         place.under_way += 1

@@ -143,6 +143,7 @@ def test_a_parked_lane_is_caught_up_by_jobs_and_handed_back_without_a_repeat(ben
         [(uid, partition, text)] = first.rows
         assert (uid, partition) == ("slow", 0)
         assert ProgressRecord.decode(text).progress.low == 60
+        assert ProgressRecord.decode(text).run == f"{bench.run}.0001"
 
         bench.contract.put(*LaneOrders(pin={"slow": {0: 100}}).record(bench.run))
         eventually(lambda: lane(bench, "slow").state == "JOINING")
@@ -160,6 +161,9 @@ def test_a_parked_lane_is_caught_up_by_jobs_and_handed_back_without_a_repeat(ben
         assert sorted(map(int, slow.ids)) == list(range(130))
         assert sorted(map(int, sink.ids)) == list(range(130))
         assert not bench.progress["slow"].parked
+        writers = [record.run for key, record in bench.progress_history if key.startswith("slow/")]
+        assert writers == sorted(writers)
+        assert list(dict.fromkeys(writers))[-1] == f"{bench.run}.0002r"
 
 
 def test_a_pin_that_is_not_used_ends_and_the_lane_is_parked_again(bench: Workbench, sink: Subscriber) -> None:

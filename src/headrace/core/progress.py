@@ -133,8 +133,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class ProgressRecord:
-    """What a record of the progress topic holds. `run`: empty when the control plane wrote it. `at`: milliseconds since the epoch.
+    """What a record of the progress topic holds. `run`: of its writer (`WorkerSpec.writer`); empty when the control plane wrote it.
 
+    `at`: milliseconds since the epoch.
     `parked`: no live worker serves the lane; a catch-up job is to.
     """
 
@@ -179,6 +180,13 @@ class ProgressRecord:
     def concerns(self, uid: str, topic_id: str) -> bool:
         """Whether it is about this lane of this topic, and not about one of the same name before it was made anew."""
         return self.uid == uid and self.topic_id == topic_id
+
+    def supersedes(self, known: ProgressRecord | None) -> bool:
+        """Whether this one, which comes later in the topic, is to replace `known`, about the same lane and topic: its run is no older.
+
+        A record without a run is the control plane's: it sets a position, whatever the runs did before.
+        """
+        return known is None or not self.run or self.run >= known.run
 
     def with_progress(self, progress: Progress) -> ProgressRecord:
         """The same about other progress."""

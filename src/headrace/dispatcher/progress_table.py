@@ -82,7 +82,7 @@ class ProgressTable:
 
     def _put(self, partition: int, record: ProgressRecord) -> bool:
         known = self._lanes.setdefault(record.uid, {}).setdefault(partition, {})
-        if not supersedes(record, known.get(record.topic_id)):
+        if not record.supersedes(known.get(record.topic_id)):
             return False
         known[record.topic_id] = record
         return True
@@ -97,11 +97,3 @@ class ProgressTable:
     def _clear(self) -> None:
         with self._lock:
             self._lanes.clear()
-
-
-def supersedes(record: ProgressRecord, known: ProgressRecord | None) -> bool:
-    """Whether `record`, which comes later in the topic, is to replace `known`, which is about the same lane and topic: its run is no older.
-
-    A record without a run is the control plane's: it sets a position, whatever the runs did before.
-    """
-    return known is None or not record.run or record.run >= known.run

@@ -2,7 +2,8 @@
 
 A run id is a number with leading zeros, one higher than that of any run of its topic before, a mark of the topic, and one of who began
 it; so the run ids of one topic sort as text (`0000000012-7f3a09c1-5b0e66d2`), and no two drivers have the same. A job has the name of its
-run and a number (`0000000012-7f3a09c1-5b0e66d2.0001`), by which it is drained.
+run and a number (`0000000012-7f3a09c1-5b0e66d2.00000001`), by which it is drained. What they store of a lane carries their names, so that it is
+known which came later; a live worker that takes a lane over from a job writes the job's name and an `r`, which lies between that job and the next.
 
 The run is written to the contract topic before its query starts, under the topic's own transactional id: a second driver fences the
 first, whose next write fails, or who reads a run that is not its own; it then ends. A worker that reads a newer run ends at once. What the
@@ -56,7 +57,7 @@ def is_of(owner: str, topic: str) -> bool:
 
 def job_name(run: str, number: int) -> str:
     """Name of the `number`th job of `run` (from 1)."""
-    return f"{run}.{number:04d}"
+    return f"{run}.{number:08d}"
 
 
 class WriterLost(Fenced):

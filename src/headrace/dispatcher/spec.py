@@ -41,6 +41,9 @@ from enum import StrEnum
 from headrace.http.tokens import TokenServer
 from headrace.kafka.settings import KafkaSettings
 
+RESUMED = "r"
+"""Marks, after a job's name, the live worker that took a lane over from it."""
+
 FRAME_COLUMN = "frame"
 """The one binary column of input and output batches."""
 
@@ -127,6 +130,12 @@ class WorkerSpec:
     def owner(self) -> str:
         """The name that a drain or `LaneOrders` for this worker uses."""
         return self.job or self.run
+
+    def writer(self, before: str) -> str:
+        """Whose records those of a lane are whose last one was `before`'s: its own, but not older than that (see `runs`)."""
+        if self.job or not before.startswith(f"{self.run}."):
+            return self.owner
+        return before if before.endswith(RESUMED) else before + RESUMED
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -12,8 +13,8 @@ from headrace.core.contractlog import ContractState
 from headrace.core.names import Internal
 from headrace.core.progress import Progress, ProgressRecord
 from headrace.dispatcher import runs
-from headrace.dispatcher.progress_table import supersedes
 from headrace.dispatcher.runs import Runs, job_name, next_run, topic_mark
+from headrace.dispatcher.spec import WorkerSpec
 from headrace.kafka.settings import KafkaSettings
 from headrace.kafka.table import Fenced
 
@@ -155,5 +156,18 @@ def progress(run: str, low: int = 1) -> ProgressRecord:
     ],
 )
 def test_progress_of_a_replaced_run_is_ignored(known: str, later: str, taken: bool) -> None:
-    assert supersedes(progress(later), progress(known)) is taken
-    assert supersedes(progress(later), None)
+    assert progress(later).supersedes(progress(known)) is taken
+    assert progress(later).supersedes(None)
+
+
+def test_what_jobs_and_those_who_take_over_from_them_write_is_in_the_order_in_which_they_come() -> None:
+    kafka = KafkaSettings("h:1")
+    base = WorkerSpec("i", "t", "id", kafka, kafka, run="0000000001-a-b", workers=1, starts={}, positions={})
+    jobs = [replace(base, job=job_name(base.run, number)) for number in (1, 2, 9_999, 10_000)]
+    before, writers = "0000000000-a-b.00000007r", []
+    for worker in (base, jobs[0], base, base, jobs[1], base, jobs[2], jobs[3], base, replace(base, run="0000000002-a-b")):
+        before = worker.writer(before)
+        writers.append(before)
+    assert writers == sorted(writers)
+    assert len(set(writers)) == len(writers) - 1
+    assert base.writer("") == base.run

@@ -48,7 +48,7 @@ class LaneState(StrEnum):
 
 
 class Lane:
-    """See the module. `partitions`: how many lanes share the subscription's own limits."""
+    """See the module. `partitions`: how many lanes share the subscription's own limits. `writer`: whose records those of its progress are."""
 
     def __init__(self, subscription: Subscription, ring: Ring, limits: Limits, partitions: int) -> None:
         self.uid = subscription.uid
@@ -70,6 +70,7 @@ class Lane:
         self._limits = limits
         self._partitions = partitions
         self.begin = 0
+        self.writer = ""
         self._stopped_at = 0
         self._at_rest: Progress | None = Progress.initial(0)
         self._before: Progress | None = None

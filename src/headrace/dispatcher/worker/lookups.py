@@ -18,7 +18,7 @@ from headrace.base.errors import HeadraceError, Retriable
 from headrace.base.log import get_logger
 from headrace.core.frame import Frame
 from headrace.core.names import Internal
-from headrace.core.progress import Range, parse_progress_key
+from headrace.core.progress import ProgressRecord, Range, parse_progress_key
 from headrace.dispatcher.spec import WorkerSpec
 
 log = get_logger(__name__)
@@ -177,24 +177,27 @@ class Lookups:
         return self._range(consumer, topic, partition, max(begin, low), end)
 
     def _positions(self, partition: int, wanted: set[str]) -> dict[str, bytes]:
-        """The latest record of each. They are recent as a rule (a lane is new), so the end of the topic is read first."""
+        """The latest record of each. They are recent as a rule (a lane is new), so the end of the topic is read first.
+
+        One of an older run may be a replaced worker's, and hide what came before it.
+        """
         topic = Internal(self._spec.instance).progress
         consumer = self._control
         low, high = self._bounds(consumer, topic, 0)
         since = TopicPartition(topic, 0, int(time.time() * 1000) - _RECENT_MS)
         recent = consumer.offsets_for_times([since], timeout=_ASK)[0].offset
         recent = high if recent < 0 else recent
-        found: dict[str, bytes] = {}
-        for begin, end in ((recent, high), (low, recent)):
+        found: dict[str, ProgressRecord] = {}
+        for begin, end in ((recent, high), (low, high)):
             for message in self._range(consumer, topic, 0, begin, end):
                 uid = _lane_of(message, partition)
-                value = message.value()
-                if uid in wanted and value is not None:
-                    found[uid] = value
-            wanted = wanted - found.keys()
-            if not wanted:
+                if uid in wanted:
+                    _take(found, uid, message.value())
+            if all(uid in found and found[uid].run[: len(self._spec.run)] in ("", self._spec.run) for uid in wanted):
                 break
-        return found
+            if (begin, end) == (recent, high):
+                found.clear()
+        return {uid: record.encode() for uid, record in found.items()}
 
     def _bounds(self, consumer: Any, topic: str, partition: int) -> tuple[int, int]:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_ASK, cached=False)
@@ -235,6 +238,19 @@ def _runs(gaps: Iterable[Range]) -> Iterator[list[Range]]:
         run.append(gap)
     if run:
         yield run
+
+
+def _take(found: dict[str, ProgressRecord], uid: str, value: bytes | None) -> None:
+    if value is None:
+        found.pop(uid, None)
+        return
+    try:
+        record = ProgressRecord.decode(value)
+    except HeadraceError as error:
+        log.error("A position can't be read", lane=uid, error=str(error))
+        return
+    if record.supersedes(found.get(uid)):
+        found[uid] = record
 
 
 def _lane_of(message: Message, partition: int) -> str:

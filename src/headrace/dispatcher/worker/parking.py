@@ -83,6 +83,7 @@ class Parking:
         if not record.concerns(lane.uid, self._spec.topic_id) or lane.state not in (LaneState.PARKED, LaneState.JOINING):
             return None
         self._pins.pop(lane.uid, None)
+        lane.writer = self._spec.writer(record.run)
         lane.hold(record.progress)
         entered = self._roster.enter(lane, record.progress)
         log.info(

@@ -125,6 +125,7 @@ class Roster:
             return
         self.closed.pop(uid, None)
         lane = self.lanes[uid] = Lane(self._wanted[uid], self.ring, self._spec.limits, self._spec.workers)
+        lane.writer = self._spec.writer(record.run)
         lane.hold(record.progress, LaneState.PAUSED if self._wanted[uid].paused else LaneState.PARKED)
         if lane.state is LaneState.PARKED:
             self.enter(lane, record.progress)

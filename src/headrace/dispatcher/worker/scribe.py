@@ -47,7 +47,7 @@ class Scribe:
             self._progress(lane),
             uid=lane.uid,
             topic_id=self._spec.topic_id,
-            run=self._spec.run,
+            run=lane.writer,
             at=int(self._clock.now() * 1000),
             parked=self._parked(lane),
         )

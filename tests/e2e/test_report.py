@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from headrace.core.masking import HIDDEN
-from tests.support.system import Inbox, Json, Producer, System, broker, new_name, trigger
+from tests.support.system import Inbox, Json, Producer, System, broker, headrace, new_name, trigger
 from tests.support.waiting import eventually
 
 FRUITS = (
@@ -309,3 +309,55 @@ def test_a_report_of_a_system_that_was_killed_still_has_its_logs(tmp_path: Path)
     assert {"logs/controller.log", "logs/kafka-server.log", "run.yaml"} <= set(files)
     assert yaml.safe_load(files["run.yaml"])["inUse"] is False
     assert {"resources", "Kafka"} <= {one["what"] for one in said["missing"]}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_report_of_a_secured_local_cluster_has_none_of_its_passwords_and_misses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    up = headrace(
+        "kafka", "cluster", "up", "--brokers", "1", "--security", "sasl_ssl", "--port", "0", data_dir=folder, timeout=280
+    )
+    try:
+        assert up.returncode == 0, up.stderr
+        passwords = json.loads((folder / "cluster" / "cluster.json").read_text())["passwords"].values()
+        done = headrace("report", "--file", str(tmp_path / "r.zip"), "-o", "json", data_dir=folder)
+        assert done.returncode == 0, done.stderr
+    finally:
+        headrace("kafka", "cluster", "down", "--kill", data_dir=folder)
+    archive = zipfile.ZipFile(tmp_path / "r.zip")
+    files = {name.removeprefix("reports/"): archive.read(name).decode() for name in archive.namelist()}
+    assert json.loads(done.stdout)["missing"] == []
+    assert {"kafka/cluster.yaml", "configs/node-1.properties", "threads/node-1.txt", "logs/node-1-kafka.log"} <= set(files)
+    assert len(passwords) == 2
+    assert not [(name, word) for name, text in files.items() for word in passwords if word in text]
+    assert f"sasl.jaas.config={HIDDEN}" in files["configs/node-1.properties"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_report_of_a_cluster_that_has_lost_its_majority_tells_what_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+
+    def cluster(*words: str) -> str:
+        done = headrace("kafka", *words, data_dir=folder, timeout=280)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        cluster("cluster", "up", "--port", "0")
+        cluster("topics", "create", "left", "--partitions", "3")
+        for node in ("2", "3"):
+            cluster("cluster", "stop-broker", node, "--kill")
+        done = headrace("report", "--file", str(tmp_path / "r.zip"), "-o", "json", data_dir=folder, timeout=280)
+        assert done.returncode == 0, done.stderr
+    finally:
+        headrace("kafka", "cluster", "down", "--kill", data_dir=folder)
+    archive = zipfile.ZipFile(tmp_path / "r.zip")
+    missing = {one["what"] for one in json.loads(done.stdout)["missing"]}
+    assert {"node 2 of the local cluster", "node 3 of the local cluster", "offsets of topics"} <= missing
+    topics = {one["name"]: one for one in yaml.safe_load(archive.read("reports/kafka/topics.yaml"))}
+    ends = {part["leader"]: part["end"] for part in topics["left"]["partitions"]}
+    assert all(end is None or end == 0 for end in ends.values())
+    assert {f"reports/logs/node-{node}-kafka.log" for node in (1, 2, 3)} <= set(archive.namelist())
+    assert "reports/threads/node-1.txt" in archive.namelist()

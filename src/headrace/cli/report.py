@@ -155,6 +155,6 @@ def _print(made: Report, path: Path, output: Format) -> None:
         return
     if gaps:
         error_console().print(
-            f"{len(gaps)} things could not be collected; reports/missing.txt in the file lists them.", markup=False
+            f"Not everything could be collected: reports/missing.txt in the file says what and why ({len(gaps)}).", markup=False
         )
     console().print(f"Report file {path} created", markup=False)

@@ -140,14 +140,19 @@ class Inspector:
         futures = self._client.list_offsets(wanted, request_timeout=self._timeout) if wanted else {}
         for part, future in futures.items():
             try:
-                found[part.topic, part.partition] = future.result().offset
+                offset = future.result().offset
             except KafkaException:
                 continue
+            # Of a leader that is gone the library tells an offset below zero.
+            if offset >= 0:
+                found[part.topic, part.partition] = offset
         return found
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, list[ConfigValue]]:
         """The settings of each topic that are not Kafka's defaults. Raises `Terminal` for a topic that does not exist."""
-        found = self._configs([ConfigResource(ResourceType.TOPIC, topic) for topic in topics])
+        wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        # The library refuses to ask for nothing.
+        found = self._configs(wanted) if wanted else {}
         return {name: [value for value in values if value.origin is not Origin.DEFAULT] for name, values in found.items()}
 
     def broker_setting(self, name: str, broker: int) -> str | None:

@@ -137,6 +137,9 @@ class _Collector:
             for part in self._parts():
                 if part.state not in ("READY", "EXTERNAL"):
                     report.miss(part.name, f"its state is {part.state}")
+        for node in self._nodes():
+            if running_pid(self._cluster.node(node)) is None:
+                report.miss(f"node {node.id} of the local cluster", "it does not run")
         report.add("processes.yaml", processes(pids))
         for part in self._parts():
             if part.pid in pids:

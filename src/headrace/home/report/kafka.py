@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from headrace.base.clock import Deadline
-from headrace.base.errors import HeadraceError
+from headrace.base.errors import HeadraceError, Retriable
 from headrace.core.names import Internal
 from headrace.core.report import Report
-from headrace.kafka.admin import Admin
+from headrace.kafka.admin import Admin, PartitionFacts
 from headrace.kafka.groups import GroupClient
 from headrace.kafka.inspection import Inspector, Metadata
 from headrace.kafka.ownership import compacted, own_groups
@@ -26,6 +26,7 @@ from headrace.kafka.settings import KafkaSettings
 Json = dict[str, Any]
 _SECONDS = 60.0
 _ASK_SECONDS = 6.0
+_NAMED = 10
 _WHAT = "Kafka"
 
 
@@ -141,6 +142,7 @@ class _Collector:
         try_("settings of topics", lambda: configs.update(self._inspector.topic_configs(topics)))
         try_("offsets of topics", lambda: begins.update(self._inspector.offsets(self._metadata, begin=True)))
         try_("offsets of topics", lambda: ends.update(self._inspector.offsets(self._metadata)))
+        try_("offsets of topics", lambda: _all_told(topics, ends))
         try_("sizes of topics", lambda: sizes.update(self._inspector.sizes(self._metadata.facts())))
         listed = [
             {
@@ -207,6 +209,16 @@ class _Collector:
         records = compacted(self._settings, topic)
         found = {key: {"offset": offset, "value": _json(value)} for key, (value, offset) in sorted(records.items())}
         self._teller.add(f"kafka/{topic}.yaml", found)
+
+
+def _all_told(topics: Mapping[str, Sequence[PartitionFacts]], ends: Mapping[tuple[str, int], int]) -> None:
+    """Raise `Retriable` naming the partitions whose end is not known."""
+    silent = [
+        f"{topic}-{number}" for topic, parts in topics.items() for number in range(len(parts)) if (topic, number) not in ends
+    ]
+    if silent:
+        more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
+        raise Retriable(f"not told, by leaders that are gone: {', '.join(silent[:_NAMED])}{more}")
 
 
 def _json(value: bytes | None) -> Any:

@@ -84,6 +84,19 @@ def test_a_removed_subscription_gets_nothing_more_and_writes_no_progress(bench: 
         assert len([key for key, _ in bench.progress_history if key.startswith("gone/")]) == written
 
 
+def test_what_a_removed_subscription_has_done_is_stored_before_it_is_said_to_be_gone(bench: Workbench) -> None:
+    uids = [f"gone-{number}" for number in range(5)]
+    with subscriber(lambda request: Answer(delay=60 if int(request.id) % 2 else 0)) as server:
+        bench.subscribe(*(egress(server.url(), uid=uid, ordered=True, filter={"attributes": {"type": uid}}) for uid in uids))
+        worker = bench.start(dict.fromkeys(uids, 0))
+        for number, uid in enumerate(uids):
+            _, second = worker.events(2, type=uid)
+            eventually(lambda second=second: str(second) in server.ids)  # type: ignore[misc]
+            bench.applied(bench.unsubscribe(uid))
+            bench.read_progress()
+            assert (number, bench.progress[uid].progress.low) == (number, second)
+
+
 def test_a_changed_destination_and_filter_take_effect_on_what_was_not_sent_yet(bench: Workbench, sink: Subscriber) -> None:
     with subscriber(Answer(500)) as broken:
         bench.subscribe(egress(broken.url(), ordered=True, retry=100, delay=50))
@@ -373,6 +386,14 @@ def test_a_full_ring_makes_the_reader_wait_and_loses_nothing(bench: Workbench) -
 
 
 # -- in a process of its own ------------------------------------------------------------------------------------------
+
+
+def test_a_worker_of_a_second_batch_delivers_nothing_and_ends(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url()))
+    worker = bench.start({"lane": 0}, due=time.time() - 1)
+    worker.events(1)
+    eventually(lambda: worker.exited == 1)
+    assert sink.requests == []
 
 
 def test_a_newer_run_ends_the_process_at_once(bench: Workbench, sink: Subscriber, tmp_path: Path) -> None:

@@ -206,6 +206,10 @@ class Workbench:
         """The last report of the run (or job)."""
         return next((report for report in reversed(self.reports) if report.run == (owner or self.run)), None)
 
+    def read_progress(self) -> None:
+        """Wait until all progress that is stored now is in `progress`."""
+        self._readers[0].wait_applied(self._admin.end_offsets(self.names.progress)[0] - 1, Deadline(20))
+
     def applied(self, offset: int) -> None:
         """Wait until the worker says that it has applied the contract record at `offset`."""
         eventually(lambda: (report := self.report()) is not None and report.contract_offset >= offset, what="contract applied")

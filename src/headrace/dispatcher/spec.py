@@ -3,7 +3,7 @@
 The driver makes one `WorkerSpec` per query (or catch-up job) and bakes it into the closure; each task adds its `Task`:
 
     spec = WorkerSpec(...)
-    frames.mapInArrow(lambda batches: run_partition(spec, batches, Task(TaskContext.get().partitionId(), batch_id)), schema)
+    frames.mapInArrow(lambda batches: run_partition(spec, batches, Task(TaskContext.get().partitionId())), schema)
 
 From then on the two talk through topics only. Driver to worker, in `<instance>.contract` (the worker acts on the records that name its
 `run`; a newer `@run/<topic>` ends its process at once):
@@ -79,10 +79,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Which task of the query this worker is. `batch`: the query's batch number; from 1 on `positions` are stale and read anew."""
+    """Which task of the query this worker is."""
 
     index: int = 0
-    batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +93,9 @@ class WorkerSpec:
     `partitions[i]` is the Kafka partition of task `i` where that is known before the first event (else empty: learnt from it).
     `starts` and `ends`: first offset read and, for jobs, the offset after the last, per partition. `positions`: lane uid -> partition
     -> progress record as stored (absent: the lane is not for this partition). `grace`: seconds for what is in flight at a stop. `due`: Unix
-    time at which the batch ends; an input that ends earlier was cut off. `contract_topic`: empty is the instance's own.
-    `patient`: a job that stays, within its time, for the retries of stragglers. `linger`: seconds that what a job has in flight when its
-    time is over may still take. `offset_extensions`: send `knativekafkapartition` and
+    time at which the batch ends: an input that ends earlier was cut off, and a live worker that begins later is of a batch that must not be.
+    `contract_topic`: empty is the instance's own. `patient`: a job that stays, within its time, for the retries of stragglers. `linger`:
+    seconds that what a job has in flight when its time is over may still take. `offset_extensions`: send `knativekafkapartition` and
     `knativekafkaoffset`. `hop_limit`: 0 is off.
     `tokens`: where tokens for those that ask for an audience are had; None: nowhere, and their lanes are closed.
     """

@@ -325,10 +325,10 @@ class Engine:
         """See to what a change of the lanes leaves to do: break off what is gone, find what is missing."""
         removed, self._roster.removed = self._roster.removed, []
         for lane in removed:
-            self._scribe.forget(lane)
             for delivery in list(lane.active.values()):
                 self._courier.abandon(delivery)
             lane.settle()
+            self._scribe.leave(self._roster.partition, lane)
         self._let_go()
         self._finder.look()
 

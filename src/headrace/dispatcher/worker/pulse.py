@@ -39,6 +39,7 @@ class Pulse:
         self._reporter = Reporter(spec, task, publisher, clock)
         self._next_beat = 0.0
         self._reported_at = 0.0
+        self._told = -1
         self.changed = False
 
     @property
@@ -71,7 +72,10 @@ class Pulse:
             self._scribe.write(self._roster.partition, self._roster.lanes.values(), all_of_them)
 
     def report(self, beat: bool, goodbye: bool = False) -> None:
-        """Send a heartbeat."""
-        self.changed = False
+        """Send a heartbeat. That a lane is gone is not said before its last progress is stored: then others take its place over."""
+        leaving = bool(self._scribe.leaving)
+        self.changed = leaving
         self._reported_at = self._clock.monotonic()
-        self._reporter.report(self._roster, self._reading, self._scribe, self._feed.offset, beat, goodbye)
+        if not leaving:
+            self._told = self._feed.offset
+        self._reporter.report(self._roster, self._reading, self._scribe, self._told, beat, goodbye)

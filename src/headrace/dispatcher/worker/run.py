@@ -43,7 +43,12 @@ def work(
     spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task, exit: Callable[[int], None] = os._exit
 ) -> Iterator[pa.RecordBatch]:
     """`run_partition` without the last resort; `exit` ends the process at once."""
-    engine = Engine(spec, task, SystemClock(), exit)
+    clock = SystemClock()
+    if spec.mode is Mode.LIVE and 0 < spec.due <= clock.now():
+        # A run is one batch; what the spec says of positions is true of no other.
+        log.error("A worker of a batch that follows the run's only one ends", topic=spec.topic, run=spec.owner)
+        exit(1)
+    engine = Engine(spec, task, clock, exit)
     contract = TableReader(spec.control, spec.contract_topic or Internal(spec.instance).contract, engine.contract_record)
     contract.start()
     engine.start(contract)

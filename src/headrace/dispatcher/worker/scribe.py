@@ -40,6 +40,8 @@ class Scribe:
         self._written: dict[str, tuple[Progress, bool, int]] = {}
         self._stored: dict[str, tuple[Progress, bool, int]] = {}
         self._idle_since: dict[str, float] = {}
+        self.leaving: dict[str, object] = {}
+        """Lanes that are gone, and their last progress, for which Kafka has not answered yet."""
 
     def record(self, lane: Lane) -> ProgressRecord:
         """The record of a lane as it stands now."""
@@ -56,8 +58,13 @@ class Scribe:
         """What is stored for a lane already."""
         self._written[lane.uid] = self._stored[lane.uid] = (record.progress, record.parked, 0)
 
-    def forget(self, lane: Lane) -> None:
-        """A lane is gone: nothing more is written for it."""
+    def leave(self, partition: int, lane: Lane) -> None:
+        """A lane is gone: what it has done since the last time is written, and then nothing more."""
+        record = self.record(lane)
+        before = self._written.get(lane.uid)
+        if before is not None and before[0] != record.progress:
+            state = self.leaving[lane.uid] = record.progress, record.parked, 0
+            self._write(partition, lane, record, state)
         self._written.pop(lane.uid, None)
         self._stored.pop(lane.uid, None)
         self._idle_since.pop(lane.uid, None)
@@ -102,6 +109,8 @@ class Scribe:
         self._publisher.publish(self._topic, record.encode(), answered, key=key, partition=0)
 
     def _answered(self, uid: str, state: tuple[Progress, bool, int], error: str) -> None:
+        if self.leaving.get(uid) is state:
+            del self.leaving[uid]
         if not error:
             if uid in self._written:
                 self._stored[uid] = state

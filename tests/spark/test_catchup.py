@@ -117,6 +117,22 @@ def test_a_subscriber_that_hangs_is_parked_and_the_others_do_not_wait_for_it(
         assert not repeated(quick.ids)
 
 
+def test_a_parked_lane_whose_subscriber_takes_longer_than_a_job_gets_everything(
+    plane: Plane, dispatcher: DispatcherProcess, topic: TopicFactory, subscriptions: list[str]
+) -> None:
+    name = topic(partitions=1)
+    with subscriber() as quick, subscriber(lambda request: Answer(202, delay=5.0)) as slow:
+        subscriptions.append(plane.subscribe(name, quick.url()))
+        subscriptions.append(plane.subscribe(name, slow.url()))
+        plane.wait_ready(*subscriptions, topic=name)
+        everything = ids(RING + 40)
+        plane.send(name, everything)
+        all_of(quick, everything, 60)
+        all_of(slow, everything, 300)
+        assert max(repeated(slow.ids).values(), default=1) <= 4
+        assert not repeated(quick.ids)
+
+
 def test_a_lost_job_leaves_its_range_to_the_next_one(
     plane: Plane, dispatcher: DispatcherProcess, topic: TopicFactory, subscriptions: list[str]
 ) -> None:

@@ -34,7 +34,10 @@ class IssuerServer:
             def do_GET(self) -> None:
                 owner.requests.append((self.path, self.headers.get("authorization", "")))
                 page = owner.page(self.path)
-                self.send_response(200 if page is not None else 503)
+                # As a Kubernetes API server does.
+                kind = "application/jwk-set+json" if self.path == "/keys" else "application/json"
+                wanted = kind in self.headers.get("accept", "")
+                self.send_response(503 if page is None else 200 if wanted else 406)
                 self.end_headers()
                 self.wfile.write(json.dumps(page).encode())
 

@@ -15,6 +15,9 @@ from typing import Any
 
 from headrace.base.errors import Retriable, Terminal
 
+_ACCEPT = "application/json, application/jwk-set+json"
+"""A Kubernetes API server gives its keys as the latter only."""
+
 _MOST_BYTES = 1024 * 1024
 _TIMEOUT_SECONDS = 5.0
 
@@ -37,7 +40,7 @@ class JsonServer:
     def call(self, url: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """GET, or POST `body`; the JSON object of the answer. Raises `Retriable` without an answer that can be used, `Terminal` for one
         that is no JSON object, or when our own token can't be used."""
-        headers = {"accept": "application/json"}
+        headers = {"accept": _ACCEPT}
         data = None
         if body is not None:
             headers["content-type"], data = "application/json", json.dumps(body).encode()

@@ -84,7 +84,10 @@ class Strimzi:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container whose log counts; `ours`: one of Headrace, else one of Strimzi."""
+    """A container whose log counts; `ours`: one of Headrace, else one of Strimzi.
+
+    `spark_log`: in a dispatcher, the file that Spark's JVM and the workers write to; elsewhere empty.
+    """
 
     namespace: str
     pod: str
@@ -94,6 +97,7 @@ class Container:
     restarts: int
     ours: bool
     kafka: bool
+    spark_log: str
 
     @property
     def title(self) -> str:
@@ -262,6 +266,10 @@ class _Collector:
         if container.restarts:
             with report.trying(f"log of the run before of {container.title}"):
                 report.add(f"{folder}logs/{container.title}.log.0", self._log(container, "--previous"))
+        if container.spark_log and container.running:
+            with report.trying(f"log of Spark in {container.title}"):
+                text = self._exec(container, "tail", "-c", str(self._log_bytes), container.spark_log)
+                report.add(f"{folder}logs/{container.title}-spark.log", text)
         if container.kafka and container.running:
             with report.trying(f"configuration of {container.title}"):
                 report.add_config(f"configs/{container.pod}.cfg", self._exec(container, "cat", "/tmp/strimzi.properties"))
@@ -292,4 +300,10 @@ def _containers(pods: Sequence[Json], *, ours: bool) -> Iterator[Container]:
                 restarts=int(state.get("restartCount") or 0),
                 ours=ours,
                 kafka=not ours and spec["name"] == "kafka",
+                spark_log=_spark_log(spec.get("args") or ()) if ours else "",
             )
+
+
+def _spark_log(arguments: Sequence[str]) -> str:
+    folder = next((word.partition("=")[2] for word in arguments if word.startswith("--data-dir=")), "")
+    return f"{folder}/logs/spark.log" if folder else ""

@@ -24,7 +24,7 @@ class ThreadDumps:
         self._before = {name: (log, size) for name, log in logs.items() if (size := _size(log)) is not None}
         self._asked = threaddumps.ask(pids)
 
-    def collect(self, report: Report, seconds: float = 5.0) -> None:
+    def collect(self, report: Report, seconds: float = 10.0) -> None:
         """What has come, as soon as each has answered, after `seconds` at the latest."""
         java = sum(one.is_java for one in self._asked)
         python = len(self._asked) - java

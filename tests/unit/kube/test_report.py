@@ -15,8 +15,10 @@ from headrace.base.config import load
 from headrace.base.errors import HeadraceError, Terminal
 from headrace.core.masking import HIDDEN
 from headrace.core.report import Report, Secrets
+from headrace.kube.dataplane import Served, wanted_objects
 from headrace.kube.kubectl import Kubectl
 from headrace.kube.report import Strimzi, collect_kubernetes
+from headrace.kube.settings import PlaneSettings
 
 Json = dict[str, Any]
 OF_CLUSTER = {"strimzi.io/cluster": "my-cluster"}
@@ -73,6 +75,8 @@ class Cluster:
                 return ("before: " if "--previous" in rest else "") + self.logs[f"{pod}/{container}"]
             case ("exec", _, "-n", _, "-c", _, "--", "cat", "/tmp/strimzi.properties"):
                 return "node.id=0\nssl.keystore.password=rowan-berry\n"
+            case ("exec", pod, "-n", _, "-c", _, "--", "tail", "-c", _, file):
+                return f"{file} of {pod}"
             case ("exec", *_):
                 return ""
         raise AssertionError(words)
@@ -201,6 +205,18 @@ def test_what_is_ours_is_collected_with_and_without_a_strimzi_cluster(cluster: C
             "headrace/pods/headrace-receiver-z.yaml",
         ]
     assert cluster.execs("python", "-m", "headrace.base.threaddumps") == ["headrace-receiver-z/headrace-receiver"] * 2
+
+
+def test_a_dispatcher_has_the_log_of_spark_too(cluster: Cluster) -> None:
+    served = [Served("Broker", "default", "shop", "uid-1")]
+    deployment = wanted_objects(served, PlaneSettings(image="x", bootstrap="kafka:9092"), "knative-eventing", [])
+    made = next(one for one in deployment if one["kind"] == "Deployment" and "dispatcher" in one["metadata"]["name"])
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    cluster.pod("dispatcher-z", container["name"], namespace="knative-eventing", labels=OURS)
+    cluster.objects["pods"][-1]["spec"]["containers"] = [container]
+    report = collected(strimzi=None)
+    assert paths(report, ["headrace/logs/"]) == ["headrace/logs/dispatcher-z-spark.log", "headrace/logs/dispatcher-z.log"]
+    assert files(report)["headrace/logs/dispatcher-z-spark.log"] == "/tmp/headrace/logs/spark.log of dispatcher-z"
 
 
 def test_secrets_are_hidden_wherever_they_stand(cluster: Cluster) -> None:

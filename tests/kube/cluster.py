@@ -101,7 +101,7 @@ class Cluster:
     def config_of(self, name: str, token: str) -> Path:
         """A kubeconfig for the bearer of a token."""
         path = self.folder / f"{name}.kubeconfig"
-        cluster = {"server": self.url, "certificate-authority": str(self.folder / "pki" / "ca.pem")}
+        cluster = {"server": self.url, "certificate-authority": str(self.authority)}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -112,6 +112,11 @@ class Cluster:
         }
         path.write_text(yaml.safe_dump(config))
         return path
+
+    @property
+    def authority(self) -> Path:
+        """PEM of the authority behind the API server's certificate."""
+        return self.folder / "pki" / "ca.pem"
 
     def kubectl(
         self, *words: str, stdin: str | None = None, check: bool = True, config: Path | None = None

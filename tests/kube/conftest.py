@@ -21,7 +21,7 @@ _BUILD = Path(__file__).parents[2] / "scripts" / "kube-binaries"
 @pytest.fixture(scope="session")
 def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A Kubernetes API with nothing in it."""
-    _have_binaries()
+    have_binaries()
     cluster = Cluster(tmp_path_factory.mktemp("kube"))
     try:
         yield cluster.start()
@@ -58,7 +58,8 @@ def system(cluster: Cluster, kafka: KafkaSettings, tmp_path_factory: pytest.Temp
         installation.close()
 
 
-def _have_binaries() -> None:
+def have_binaries() -> None:
+    """Build what is missing; skip the test where that can't be done."""
     if missing_binaries() or tool("kubectl") is None:
         if shutil.which("go") is None:
             pytest.skip("no Go to build kube-apiserver, etcd and kubectl with: scripts/kube-binaries builds them once")

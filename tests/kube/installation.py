@@ -108,9 +108,12 @@ class Process:
 
 
 class Installation:
-    """The chart in `cluster`, on `kafka`, under an instance name of its own."""
+    """The chart with `values` in `cluster`, on `kafka`, under an instance name of its own."""
 
-    def __init__(self, cluster: Cluster, kafka: KafkaSettings, folder: Path, instance: str) -> None:
+    def __init__(
+        self, cluster: Cluster, kafka: KafkaSettings, folder: Path, instance: str, values: Mapping[str, str] | None = None
+    ) -> None:
+        self._values = dict(values or {})
         self.cluster = cluster
         self.kafka = kafka
         self.folder = folder
@@ -125,7 +128,7 @@ class Installation:
 
     def install(self) -> None:
         """Apply all but the operator's Deployment, and the webhooks' Service: they are reached at a port here."""
-        objects = rendered(self.kafka.bootstrap_servers)
+        objects = rendered(self.kafka.bootstrap_servers, **self._values)
         kept = []
         for obj in objects:
             if obj["kind"] in ("Deployment", "PodDisruptionBudget"):
@@ -139,6 +142,9 @@ class Installation:
         self.operator_config = self.cluster.config_of("operator", token)
         token = self.cluster.kubectl("create", "token", "headrace-data-plane", "-n", NAMESPACE, "--duration=4h").stdout.strip()
         self.plane_config = self.cluster.config_of("data-plane", token)
+        self._account.mkdir()
+        (self._account / "token").write_text(token)
+        shutil.copy(self.cluster.authority, self._account / "ca.crt")
         self.cluster.kubectl(
             "wait", "--for=condition=Established", "--timeout=240s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
         )
@@ -185,10 +191,20 @@ class Installation:
             elif word.startswith("--data-dir="):
                 word = f"--data-dir={folder}"
             arguments.append(word)
-        env = {entry["name"]: entry["value"] for entry in container["env"] if entry["name"] != "HOME"}
+        env = {entry["name"]: self._here(entry["value"]) for entry in container["env"] if entry["name"] != "HOME"}
         env |= {"HEADRACE_KUBERNETES_KUBECONFIG": str(self.plane_config), "HEADRACE_DISPATCHER_OPS_HOST": "127.0.0.1"}
         process = self.plane[name] = Process(name, arguments, env, self.folder, ops_port)
         return process
+
+    @property
+    def _account(self) -> Path:
+        """What a kubelet mounts of the data plane's ServiceAccount."""
+        return self.folder / "serviceaccount"
+
+    def _here(self, value: str) -> str:
+        """Of a value that means something in a pod, what means that here."""
+        value = value.replace("https://kubernetes.default.svc", self.cluster.url)
+        return value.replace("/var/run/secrets/kubernetes.io/serviceaccount", str(self._account))
 
     def ready(self, what: str, namespace: str, status: str = "True") -> bool:
         """Whether the object's Ready is so."""
@@ -216,11 +232,12 @@ class Installation:
         parts = [*self.operators, *self.plane.values()]
         return "\n".join(f"--- {part.log_path.name}\n{part.log[-2500:]}" for part in parts)
 
-    def send(self, address: str, event_id: str, **attributes: str) -> int:
+    def send(self, address: str, event_id: str, *, token: str = "", **attributes: str) -> int:
         """POST an event to `status.address.url`, whose host leads to the receiver here; the status of the answer."""
         parts = urlsplit(address)
         headers = {"ce-specversion": "1.0", "ce-id": event_id, "ce-source": "/test", "ce-type": "test", "Host": parts.netloc}
         headers |= {f"ce-{name}": value for name, value in attributes.items()}
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
         url = f"http://127.0.0.1:{self.receiver_port}{parts.path or '/'}"
         request = urllib.request.Request(url, b"{}", {**headers, "Content-Type": "application/json"}, method="POST")
         try:

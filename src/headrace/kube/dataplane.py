@@ -15,6 +15,14 @@ _CONTRACT = "/etc/headrace/contract"
 _KAFKA_AUTH = "/etc/headrace/kafka"
 _RECEIVER_PORT, _RECEIVER_OPS, _DISPATCHER_OPS = 8080, 9091, 8081
 _TMP = "/tmp"
+_API_SERVER = "https://kubernetes.default.svc"
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_IDENTITY = {
+    f"{role}{suffix}": value
+    for role in ("ISSUER", "TOKEN_SERVER")
+    for suffix, value in (("", _API_SERVER), ("_CA_FILE", f"{_ACCOUNT}/ca.crt"), ("_TOKEN_FILE", f"{_ACCOUNT}/token"))
+}
+"""The cluster is the issuer whose tokens receivers take, and gives dispatchers theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +188,7 @@ class _Place:
             {"name": "HEADRACE_LOGS_LEVEL", "value": settings.log_level},
             {"name": "HEADRACE_KUBERNETES_SECRETS", "value": "true"},
             {"name": "HEADRACE_DISPATCHER_OPS_HOST", "value": "0.0.0.0"},
+            *({"name": f"HEADRACE_IDENTITY_{name}", "value": value} for name, value in _IDENTITY.items()),
             {"name": "HOME", "value": _TMP},
         ]
         if settings.auth_secret:

@@ -10,6 +10,7 @@ from headrace.base.errors import UsageError
 from headrace.control.model import KafkaRef, ObjectKey
 from headrace.control.settings import Settings
 from headrace.core.resources.duration import parse_duration
+from headrace.home.features import features
 from headrace.kube.labels import BROKER_INGRESS
 from headrace.kube.settings import OperatorSettings, PlaneSettings, Size, WebhookSettings
 
@@ -73,5 +74,7 @@ def _home(settings: config.Settings) -> Settings:
         channel_config=ObjectKey("", "ConfigMap", own.namespace, CHANNEL_CONFIG),
         system_namespace=own.namespace,
         reconciled=_OWN if own.beside_core else every.reconciled,
+        features=features(settings.identity),
+        own_accounts=True,
         host_addresses=True,
     )

@@ -7,8 +7,8 @@ from headrace.base.errors import UsageError
 from headrace.control.model import KafkaRef
 from headrace.control.settings import Settings
 from headrace.core.resources.duration import parse_duration
-from headrace.core.resources.features import AUTHORIZATION_MODES, Features
 from headrace.core.resources.rules import Rules
+from headrace.home.features import features
 
 BROKER_CLASSES = frozenset({"Kafka", "kafka"})
 
@@ -34,16 +34,6 @@ def home_settings(settings: config.Settings, bootstrap: str) -> Settings:
         features=features(settings.identity),
         broker_classes=BROKER_CLASSES,
     )
-
-
-def features(identity: config.Identity) -> Features:
-    """The features in force. Raises `UsageError` for a mode that there is not."""
-    if identity.default_authorization_mode not in AUTHORIZATION_MODES:
-        raise UsageError(
-            f"expected one of {', '.join(AUTHORIZATION_MODES)}",
-            subject=f"identity.default_authorization_mode {identity.default_authorization_mode!r}",
-        )
-    return Features(authentication_oidc=identity.authentication, default_authorization_mode=identity.default_authorization_mode)
 
 
 def home_rules() -> Rules:

@@ -47,6 +47,7 @@ def test_lint_finds_nothing() -> None:
         ("kafka.bootstrapServers=nonsense", "bootstrapServers"),
         ("controller.replicas=0", "replicas"),
         ("logLevel=LOUD", "logLevel"),
+        ("authentication.defaultAuthorizationMode=allow-some", "defaultAuthorizationMode"),
         ("imagge=x", "imagge"),
     ],
 )
@@ -71,6 +72,24 @@ def test_no_role_has_a_wildcard() -> None:
         for rule in role.get("rules") or ():
             values = [value for part in rule.values() for value in part]
             assert not [value for value in values if "*" in value], role["metadata"]["name"]
+
+
+def granted(role: str, **values: str) -> set[str]:
+    """`resource:verb` of a ClusterRole."""
+    found = [obj for obj in kinds(rendered("k:9092", **values), "ClusterRole") if obj["metadata"]["name"] == role]
+    return {f"{what}:{verb}" for rule in found[0]["rules"] for what in rule["resources"] for verb in rule["verbs"]}
+
+
+@needs_helm
+def test_service_accounts_and_their_tokens_are_out_of_reach_unless_authentication_is_on() -> None:
+    on = {"authentication.enabled": "true"}
+    added = granted("headrace-data-plane", **on) - granted("headrace-data-plane")
+    assert added == {"serviceaccounts/token:create"}
+    assert not any("serviceaccount" in right for right in granted("headrace-controller"))
+    assert {f"serviceaccounts:{verb}" for verb in ("get", "list", "watch", "create")} <= granted("headrace-controller", **on)
+    assert "serviceaccounts/token:create" not in granted("headrace-controller", **on)
+    settings = load(None, {k: v for k, v in controller_env(rendered("k:9092", **on)).items() if "IDENTITY" in k}).settings
+    assert (settings.identity.authentication, settings.identity.default_authorization_mode) == (True, "allow-same-namespace")
 
 
 @needs_helm

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.base.config import load
 from headrace.kube.certificates import Certificate
 from headrace.kube.dataplane import Served, channel_service, dispatcher_for, wanted_objects
 from headrace.kube.labels import dispatcher_name
@@ -67,6 +68,16 @@ def test_every_container_has_probes_bounds_and_no_privileges() -> None:
             assert one["livenessProbe"]["httpGet"]["path"] == "/healthz"
             assert one["resources"]["limits"]["memory"] == one["resources"]["requests"]["memory"]
             assert one["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_receivers_and_dispatchers_take_the_cluster_for_the_giver_of_tokens() -> None:
+    for (kind, name), one in objects(*BROKERS).items():
+        if kind == "Deployment":
+            given = {entry["name"]: entry["value"] for entry in container(one)["env"]}
+            identity = load(None, {key: value for key, value in given.items() if "IDENTITY" in key}).settings.identity
+            assert identity.issuer == identity.token_server == "https://kubernetes.default.svc", name
+            assert identity.issuer_ca_file == identity.token_server_ca_file != ""
+            assert identity.issuer_token_file == identity.token_server_token_file != ""
 
 
 def test_long_names_stay_apart_and_legal() -> None:

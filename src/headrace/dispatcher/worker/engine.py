@@ -325,9 +325,7 @@ class Engine:
         """See to what a change of the lanes leaves to do: break off what is gone, find what is missing."""
         removed, self._roster.removed = self._roster.removed, []
         for lane in removed:
-            for delivery in list(lane.active.values()):
-                self._courier.abandon(delivery)
-            lane.settle()
+            self._break_off(lane)
             self._scribe.leave(self._roster.partition, lane)
         self._let_go()
         self._finder.look()
@@ -337,8 +335,17 @@ class Engine:
     def _relieve(self) -> None:
         ring = self._roster.ring
         if ring is not None and (ring.bytes_held > self._spec.limits.budget_bytes or (len(self.intake) and not ring.room)):
-            self._parking.relieve()
+            spent = self._parking.relieve()
             self._let_go()
+            if spent is not None:
+                self._break_off(spent)
+                self._pulse.hurry()
+
+    def _break_off(self, lane: Lane) -> None:
+        """Bring a lane that is not live to rest now; what it had in flight is not finished."""
+        for delivery in list(lane.active.values()):
+            self._courier.abandon(delivery)
+        lane.settle()
 
     def _let_go(self) -> None:
         """Lanes that were parked do not begin any more what waits for its turn."""

@@ -14,7 +14,7 @@ from headrace.dispatcher.worker.decode import decode_frame
 from headrace.dispatcher.worker.delivery import Delivery
 from headrace.dispatcher.worker.lane import Lane
 from headrace.dispatcher.worker.lookups import Lookups
-from headrace.dispatcher.worker.record import Record
+from headrace.dispatcher.worker.record import FetchedRecord, Record
 from headrace.dispatcher.worker.roster import Roster
 
 log = get_logger(__name__)
@@ -86,10 +86,10 @@ class Finder:
         self._post(partial(self._event, lane, offset, frame))
 
     def _event(self, lane: Lane, offset: int, frame: Frame | None) -> None:
-        record = None
+        record: Record | None = None
         if frame is not None:
             try:
-                record = Record(decode_frame(frame), len(frame.value or b""), self._spec.offset_extensions)
+                record = FetchedRecord(decode_frame(frame), len(frame.value or b""), self._spec.offset_extensions)
             except InvalidEvent as error:
                 log.warning("An event that waited for a retry can't be read any more", offset=offset, reason=str(error))
         if record is None:

@@ -123,7 +123,9 @@ class Lane:
         self._at_rest = self.progress()
         for delivery in self.active.values():
             self.keep_reply(delivery, None)
-        self._pin(-self.pinned)
+            if delivery.aside:
+                self.ring.unpin(delivery.record)
+        self.pinned = 0
         self.active.clear()
         self.ready.clear()
         self.fetching = {}
@@ -242,7 +244,8 @@ class Lane:
         del self.active[record.offset]
         if delivery.aside:
             self.aside -= 1
-            self._pin(-record.size)
+            self.pinned -= record.size
+            self.ring.unpin(record)
         else:
             record.holders -= 1
         if self._keys and record.key is not None:
@@ -347,13 +350,10 @@ class Lane:
             return
         delivery.aside = True
         self.aside += 1
-        self._pin(delivery.record.size)
+        self.pinned += delivery.record.size
+        self.ring.pin(delivery.record)
         if delivery.record.holders:
             delivery.record.holders -= 1
-
-    def _pin(self, size: int) -> None:
-        self.pinned += size
-        self.ring.pinned += size
 
     def _release_pending(self) -> None:
         for record in self.pending:

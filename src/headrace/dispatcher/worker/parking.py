@@ -2,7 +2,8 @@
 
 A full ring makes the reader wait. That hurts nobody if all lanes are equally far; but if one is far behind and others have
 caught up, it is the one behind that goes: it is parked, and served by a catch-up job. The same if the memory that a
-worker may use is spent: then the lane that pins most goes. See `spec` for the way back.
+worker may use is spent: then the lane that pins most goes; if that one is parked already and does not come to rest, what it has in flight is
+broken off, so that nobody else has to go for it. See `spec` for the way back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from headrace.dispatcher.worker.roster import Roster
 log = get_logger(__name__)
 
 _LOOK_EVERY = 0.02
+_REST_SECONDS = 1.0
+"""How long a parked lane may go on with what is in flight while the memory is spent."""
 
 
 class Parking:
@@ -30,21 +33,25 @@ class Parking:
         self._resumed: dict[str, str] = {}
         self._pins: dict[str, float] = {}
         self._look_at = 0.0
+        self._parked_at: dict[str, float] = {}
 
-    def relieve(self) -> None:
-        """See whether somebody has to leave. Called when events wait for room, or memory is short."""
+    def relieve(self) -> Lane | None:
+        """See whether somebody has to leave. Called when events wait for room, or memory is short.
+
+        A lane that comes back is to be brought to rest at once.
+        """
         ring = self._roster.ring
         now = self._clock.monotonic()
         if ring is None or now < self._look_at:
-            return
+            return None
         self._look_at = now + _LOOK_EVERY
-        if ring.bytes_held > self._spec.limits.budget_bytes:
-            self._park_greatest()
+        spent = self._give_up(now) if ring.bytes_held > self._spec.limits.budget_bytes else None
         if not ring.room:
             if self._pins and not ring.records[0].holders:
                 self._unpin(list(self._pins), "the ring is full")
             else:
                 self._park_laggards()
+        return spent
 
     def follow(self, orders: LaneOrders) -> list[tuple[Lane, ProgressRecord]]:
         """Do what the driver says; the lanes that came back to life, with the progress that was handed over."""
@@ -113,12 +120,18 @@ class Parking:
             for lane in behind:
                 self._park(lane, "it fell behind the ring")
 
-    def _park_greatest(self) -> None:
-        lanes = [lane for lane in self._roster.live() if lane.pinned]
-        if lanes:
-            self._park(max(lanes, key=lambda lane: lane.pinned), "the memory for waiting events is spent")
+    def _give_up(self, now: float) -> Lane | None:
+        lanes = [lane for lane in self._roster.lanes.values() if lane.pinned]
+        if not lanes:
+            return None
+        greatest = max(lanes, key=lambda lane: lane.pinned)
+        if greatest.state is LaneState.LIVE:
+            self._park(greatest, "the memory for waiting events is spent")
+            return None
+        return greatest if now - self._parked_at.get(greatest.uid, 0.0) > _REST_SECONDS else None
 
     def _park(self, lane: Lane, reason: str) -> None:
+        self._parked_at[lane.uid] = self._clock.monotonic()
         self._roster.park(lane)
         log.info("A lane is parked", lane=lane.uid, partition=self._roster.partition, cursor=lane.cursor, reason=reason)
 

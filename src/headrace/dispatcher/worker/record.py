@@ -15,15 +15,16 @@ class Record:
     """An event and where it stands in Kafka.
 
     `timestamp`: milliseconds since the epoch. `attributes` is what filters see, `lines` are the header lines of binary mode. `size`
-    in bytes, for the bounds. `holders`: how many lanes still need it in the ring.
+    in bytes, for the bounds. `holders`: how many lanes still need it in the ring; `pins`: how many keep it beside the ring.
     """
 
-    __slots__ = ("attributes", "body", "holders", "key", "lines", "offset", "partition", "size", "timestamp")
+    __slots__ = ("attributes", "body", "holders", "key", "lines", "offset", "partition", "pins", "size", "timestamp")
+    from_ring = True
 
     def __init__(self, decoded: Decoded, size: int, offset_extensions: bool) -> None:
         self.partition, self.offset, self.timestamp, self.key, self.attributes, self.lines, self.body = decoded
         self.size = size + _OVERHEAD
-        self.holders = 0
+        self.holders = self.pins = 0
         if offset_extensions:
             self._add_place()
 
@@ -49,6 +50,13 @@ class Record:
             if colon and name in TRACING:
                 passthrough.append((name, value))
         return Event(self.attributes, self.body or None, tuple(passthrough))
+
+
+class FetchedRecord(Record):
+    """One that was read again for a lane, and is in no ring."""
+
+    __slots__ = ()
+    from_ring = False
 
 
 def without(lines: list[str], names: tuple[str, ...]) -> list[str]:

@@ -23,7 +23,7 @@ class Ring:
     """`events` and `size` (bytes) bound it; one larger event passes alone.
 
     `pinned_from`: events from this offset on are kept for a lane that is about to come back. `pinned`: bytes of events
-    that lanes hold beside the ring; `replies`: of replies that wait to be stored or delivered.
+    that lanes hold and that are not in the ring, each once; `replies`: of replies that wait to be stored or delivered.
     """
 
     def __init__(self, floor: int, events: int, size: int) -> None:
@@ -62,6 +62,21 @@ class Ring:
         self._drop(self._kept_events, self._kept_size)
         return not records or (len(records) < self._most_events and self.size < self._most_size)
 
+    def pin(self, record: Record) -> None:
+        """A lane keeps `record`, whether or not the ring does."""
+        if not record.pins and self._is_apart(record):
+            self.pinned += record.size
+        record.pins += 1
+
+    def unpin(self, record: Record) -> None:
+        """A lane that kept `record` lets go of it."""
+        record.pins -= 1
+        if not record.pins and self._is_apart(record):
+            self.pinned -= record.size
+
+    def _is_apart(self, record: Record) -> bool:
+        return record.offset < self.floor or not record.from_ring
+
     def since(self, offset: int) -> Iterator[Record]:
         """The events from `offset` on, oldest first."""
         return dropwhile(lambda record: record.offset < offset, self.records)
@@ -81,3 +96,5 @@ class Ring:
             records.popleft()
             self.size -= oldest.size
             self.floor = oldest.offset + 1
+            if oldest.pins:
+                self.pinned += oldest.size

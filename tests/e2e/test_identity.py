@@ -81,7 +81,12 @@ def test_tokens_open_ingresses_and_are_shown_to_subscribers_all_along_the_way(gu
         assert post(url, token(audience), id="let-in") == 202
 
         eventually(lambda: got, 120, "the event came through both Brokers")
-        assert got == [("let-in", "system:serviceaccount:default:last-oidc-eventing.knative.dev-trigger")]
+        assert guarded.cli("send", "broker/second", "--id", "by-hand").returncode == 0
+        eventually(lambda: len(got) == 2, 60)
+        as_stranger = guarded.cli("send", "broker/second", "--id", "stranger", "--as", stranger)
+        assert (as_stranger.returncode, "403" in as_stranger.stderr) == (1, True)
+        account = "system:serviceaccount:default:last-oidc-eventing.knative.dev-trigger"
+        assert got == [("let-in", account), ("by-hand", account)]
     _nothing_of_a_token_was_told(guarded, shown)
 
 
@@ -92,6 +97,29 @@ def _nothing_of_a_token_was_told(system: System, tokens: list[str]) -> None:
     assert len(told) > 1000
     for token in filter(None, tokens):
         assert token.rpartition(".")[2] not in told
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_dead_letters_get_into_a_guarded_broker_and_from_there_to_their_subscriber(guarded: System) -> None:
+    guard = OidcGatekeeper(Issuer(guarded.run.address("controller")), SystemClock()).guard(AUDIENCE, ())
+    answers = [400, 202]
+    verdicts: list[object] = []
+
+    def take(request: Request) -> int:
+        claims = guard.verify(request.headers.get("authorization", ""))
+        verdicts.append(claims.status if isinstance(claims, Refusal) else claims["sub"])
+        return answers.pop(0)
+
+    with subscriber(take) as sink:
+        letters = {"deadLetterSink": {"ref": {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "letters"}}}
+        asks = {"uri": sink.url(), "audience": AUDIENCE}
+        guarded.apply(broker("sick"), broker("letters"), trigger("sick", "sick", "", subscriber=asks, delivery=letters))
+        assert guarded.cli("send", "broker/sick", "--id", "bitter").returncode == 0
+        eventually(lambda: "bitter" in guarded.cli("deadletters", "list", "trigger/sick").stdout, 120, "it is a dead letter")
+        redriven = guarded.cli("deadletters", "redrive", "trigger/sick")
+        assert (redriven.returncode, redriven.stdout) == (0, f"redriven 1 events to {sink.url()}\n")
+    assert verdicts == ["system:serviceaccount:default:sick-oidc-eventing.knative.dev-trigger"] * 2
 
 
 @pytest.mark.slow

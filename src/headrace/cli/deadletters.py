@@ -68,12 +68,16 @@ class Letter:
 
 @dataclass(slots=True)
 class Box:
-    """The dead letters of one Trigger or Subscription."""
+    """The dead letters of one Trigger or Subscription, which sends under `account` (in its `namespace`) to those that ask for an
+    `audience`."""
 
     word: str
     uid: str
     subscriber: str
     topic: Topic
+    namespace: str
+    account: str
+    audience: str
     unreadable: int = field(default=0)
 
     @property
@@ -194,7 +198,7 @@ def redrive(
     admin = Admin(box.topic.kafka)
     sent: Counter[str] = Counter()
     stopped: set[int] = set()
-    with httpx.Client(timeout=timeout) as client:
+    with httpx.Client(timeout=timeout, headers=_identity(box, server, data_dir)) as client:
         if which is not None:
             _resend(client, box, _find(box, which))
             print(f"redriven 1 event to {box.subscriber}")
@@ -217,6 +221,15 @@ def redrive(
     if sent["failed"]:
         text = f"{sent['failed']} were refused again, {sent['kept']} behind them were not tried"
         raise Terminal(text, subject=lane, hint="Mend the subscriber and redrive again: what was taken is not repeated")
+
+
+def _identity(box: Box, server: str | None, data_dir: str | None) -> dict[str, str]:
+    """What the subscriber is shown, if it asks for that, as at a delivery."""
+    if not box.audience:
+        return {}
+    with connect(server, data_dir) as client:
+        token = client.token(box.namespace, box.account, [box.audience])["status"]["token"]
+    return {"authorization": f"Bearer {token}"}
 
 
 def _resend(client: Any, box: Box, letter: Letter) -> None:
@@ -256,7 +269,8 @@ def _box(
         if sink is None:
             sink = _sink(_holder(client, obj, namespace))
     status = obj.get("status") or {}
-    subscriber = status.get("subscriberUri") or (status.get("physicalSubscription") or {}).get("subscriberUri")
+    physical = status.get("physicalSubscription") or {}
+    subscriber = status.get("subscriberUri") or physical.get("subscriberUri")
     if not subscriber:
         raise Terminal("has no resolved subscriber", subject=lane, hint=f"`headrace describe {lane}` says why")
     reference = (sink or {}).get("ref") or {}
@@ -269,7 +283,15 @@ def _box(
     target = f"{reference['kind'].lower()}/{reference['name']}"
     holder_namespace = str(reference.get("namespace") or namespace)
     topic = topic_of(target, holder_namespace, server, data_dir, bootstrap_servers, kafka_auth)
-    return Box(lane, obj["metadata"]["uid"], str(subscriber), topic)
+    return Box(
+        word=lane,
+        uid=obj["metadata"]["uid"],
+        subscriber=str(subscriber),
+        topic=topic,
+        namespace=obj["metadata"]["namespace"],
+        account=(status.get("auth") or {}).get("serviceAccountName", ""),
+        audience=status.get("subscriberAudience") or physical.get("subscriberAudience") or "",
+    )
 
 
 def _holder(client: Any, obj: Json, namespace: str) -> Json:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.settings import AuthOption, BootstrapOption, DataDirOption, NamespaceOption, ServerOption
+from headrace.cli.settings import AuthOption, BootstrapOption, DataDirOption, NamespaceOption, ServerOption, connect
 
 TargetArgument = Annotated[str, typer.Argument(metavar="broker/NAME|channel/NAME|URL", help="Where to.")]
 
@@ -31,6 +31,14 @@ def send(
     ] = False,
     count: Annotated[int, typer.Option("--count", min=1, help="How many events; {n} in the data is the number.")] = 1,
     rate: Annotated[float, typer.Option("--rate", min=0, help="Events per second; 0: as fast as they are taken.")] = 0,
+    as_subject: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="system:serviceaccount:NS:NAME",
+            help="Whose token to show where one is asked for (default: the account default of the namespace).",
+        ),
+    ] = None,
     namespace: NamespaceOption = "default",
     server: ServerOption = None,
     data_dir: DataDirOption = None,
@@ -38,12 +46,18 @@ def send(
     """Send CloudEvents to a Broker, a channel or a URL."""
     from headrace.cli.sending import Sending, event_of, send_all
     from headrace.cli.targets import address_of
+    from headrace.cli.token import account_of
 
     template = event_of(
         type_=type_, source=source, subject=subject, data=data, content_type=content_type, extensions=extension or []
     )
-    url = address_of(target, namespace, server, data_dir)
-    send_all(Sending(url, template, event_id=event_id, structured=structured, count=count, rate=rate))
+    address = address_of(target, namespace, server, data_dir)
+    token = ""
+    if address.audience:
+        account = account_of(as_subject) if as_subject else (namespace, "default")
+        with connect(server, data_dir) as client:
+            token = client.token(*account, [address.audience])["status"]["token"]
+    send_all(Sending(address.url, template, event_id=event_id, structured=structured, count=count, rate=rate, token=token))
 
 
 def sink(

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -25,7 +25,7 @@ _CONNECTIONS = 32
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What to send, where to, how often. `rate` events/s, 0 = as fast as they are taken."""
+    """What to send, where to, how often. `rate` events/s, 0 = as fast as they are taken. `token`: to be shown, empty = none."""
 
     url: str
     template: Event
@@ -33,6 +33,7 @@ class Sending:
     structured: bool = False
     count: int = 1
     rate: float = 0.0
+    token: str = field(default="", repr=False)
 
     def event(self, number: int) -> Event:
         """The event of this number (from 1)."""
@@ -107,6 +108,8 @@ async def _send_all(sending: Sending) -> tuple[Counter[str], float]:
 async def _post(client: httpx.AsyncClient, sending: Sending, number: int) -> str:
     lines, body = (encode_structured if sending.structured else encode_binary)(sending.event(number))
     headers = [pair for pair in map(split_line, lines) if pair is not None]
+    if sending.token:
+        headers.append(("authorization", f"Bearer {sending.token}"))
     try:
         response = await client.post(sending.url, content=body, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -16,6 +16,14 @@ _HOLDERS = {"broker", "brokers", "channel", "channels", "ch", "kafkachannel", "k
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """Where to POST events to, and for whom the token has to be that is asked for there (empty: none is)."""
+
+    url: str
+    audience: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Topic:
     """A topic and the Kafka that has it."""
 
@@ -23,15 +31,15 @@ class Topic:
     kafka: KafkaSettings
 
 
-def address_of(target: str, namespace: str, server: str | None, data_dir: str | None) -> str:
-    """The URL to POST events to. Raises `Terminal` when the object has no address yet."""
+def address_of(target: str, namespace: str, server: str | None, data_dir: str | None) -> Address:
+    """Where a target takes events. Raises `Terminal` when the object has no address yet."""
     if target.startswith(("http://", "https://")):
-        return target
+        return Address(target)
     obj = _object(target, namespace, server, data_dir)
-    url = ((obj.get("status") or {}).get("address") or {}).get("url")
-    if not url:
+    address = (obj.get("status") or {}).get("address") or {}
+    if not address.get("url"):
         raise Terminal("has no address yet", subject=target, hint=f"Wait for it: `headrace get {target} --wait Ready`")
-    return str(url)
+    return Address(str(address["url"]), str(address.get("audience") or ""))
 
 
 def topic_of(

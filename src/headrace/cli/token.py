@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -31,14 +30,8 @@ def token(
     seconds = seconds_of(duration, "--duration")
     if seconds < 1:
         raise UsageError("at least a second", subject=f"--duration {duration}")
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/serviceaccounts/{quote(name, safe='')}/token"
-    request = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"audiences": audience, "expirationSeconds": int(seconds)},
-    }
     with connect(server, data_dir) as client:
-        answer = client.request("POST", path, body=request)
+        answer = client.token(namespace, name, audience, int(seconds))
     if output in (Format.TABLE, Format.WIDE):
         print(answer["status"]["token"])
     else:

@@ -93,6 +93,12 @@ class Client:
         """What the data plane last said of itself: `receivers`, `workers`, `drivers` (`core.heartbeat`)."""
         return self.request("GET", "/figures")
 
+    def token(self, namespace: str, account: str, audiences: list[str], seconds: int = 3600) -> Json:
+        """A TokenRequest, answered by the controller's issuer: `status.token` is for the account, to be shown to the audiences."""
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/serviceaccounts/{quote(account, safe='')}/token"
+        spec = {"audiences": audiences, "expirationSeconds": seconds}
+        return self.request("POST", path, body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
+
     def table(self, kind: ResourceType, namespace: str | None, name: str = "", selector: str = "") -> Json:
         """The list, or one object, as a `Table` object: columns and cells for people."""
         params = {"labelSelector": selector} if selector else {}

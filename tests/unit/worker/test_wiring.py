@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +18,9 @@ from headrace.dispatcher.worker.pulse import BEAT
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.roster import Roster
 from headrace.kafka.settings import KafkaSettings
+from tests.support.frames import event_frame
+from tests.support.subscriber import subscriber
+from tests.support.waiting import eventually
 
 NOWHERE = KafkaSettings("127.0.0.1:1")
 
@@ -82,3 +85,43 @@ def test_a_worker_that_has_stopped_sleeps_whatever_was_still_due(engine: Engine)
     for phase in (Phase.RUNNING, Phase.STOPPED):
         engine._phase = phase
         assert engine._until_next() == (BEAT if phase is Phase.STOPPED else 0.0)
+
+
+class ContractSoFar:
+    """The contract's reader, as far as the test lets it get."""
+
+    ready = True
+    position = 3
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_worker_that_stood_still_sends_nothing_before_it_has_read_what_the_contract_says_now(replaced: bool) -> None:
+    left: list[int] = []
+    clock, contract = VirtualClock(), ContractSoFar()
+    with subscriber() as server:
+        engine = Engine(spec(partitions=(0,)), Task(), clock, left.append)
+        asked: list[Callable[[int], None]] = []
+        engine._lookups.contract_end = asked.append  # type: ignore[method-assign, assignment]
+        engine._contract = contract
+        engine.contract_record(*run_record("t", "2", 0), 1)
+        lane = Egress(uid="lane", destination=server.url())
+        engine.contract_record("r", dump(Resource(uid="r", topics=("t",), egresses=(lane,))), 2)
+        engine.intake.put([event_frame(0, 0)])
+        eventually(lambda: engine._work() and not engine._client.active and server.ids == ["0"])
+        clock.advance(10.0)
+        engine.intake.put([event_frame(0, 1)])
+        for position in (3, 3, 4):
+            contract.position = position
+            for _ in range(3):
+                engine._work()
+            assert len(engine.intake) == 1
+            if asked:
+                asked.pop()(5)
+        if replaced:
+            engine.contract_record(*run_record("t", "3", 0), 4)
+        contract.position = 5
+        eventually(lambda: (engine._work(), left or len(server.ids) == 2)[1])
+        assert (set(left), server.ids) == (({0}, ["0"]) if replaced else (set(), ["0", "1"]))
+        engine._over = True
+        engine._thread.start()
+        engine.close()

@@ -233,8 +233,9 @@ def _resource(world: World, one: _Entry, lane: Lane, spec: DeliverySpec | None, 
         kind=Subscription.KIND,
         group_version=f"{Subscription.GROUP}/v1",
     )
-    to = Target(entry.subscriber_uri or entry.reply_uri or "", entry.subscriber_ca_certs, entry.subscriber_audience)
-    answers = Target(entry.reply_uri or "", entry.reply_ca_certs, entry.reply_audience) if entry.subscriber_uri else Target("")
+    to, answers = Target(entry.reply_uri or "", entry.reply_ca_certs, entry.reply_audience), Target("")
+    if entry.subscriber_uri:
+        to, answers = Target(entry.subscriber_uri, entry.subscriber_ca_certs, entry.subscriber_audience), to
     order = lane.options.order or DeliveryOrder.ORDERED
     egress = Egress(
         consumer_group=lane.group,

@@ -12,8 +12,9 @@ from headrace.control.model import CreateObject, ObjectKey
 from headrace.control.naming import service_account
 from headrace.control.settings import Settings
 from headrace.core.resources.features import Features
-from tests.unit.control.fakehome import HOME_KAFKA, FakeHome
+from tests.unit.control.fakehome import CONTROLLER, HOME_KAFKA, FakeHome
 from tests.unit.control.manifests import BACKING, BROKER, CHANNEL, KAFKA_CHANNEL, SUBSCRIPTION, TRIGGER, B, C, K, S, T, eventing
+from tests.unit.core_resources.manifests import PEM
 
 Json = dict[str, Any]
 ON = Settings(HOME_KAFKA, features=Features(authentication_oidc=True))
@@ -203,6 +204,22 @@ def test_triggers_and_subscriptions_send_under_an_identity_of_their_own() -> Non
         assert resource is not None
         assert resource.egresses[0].oidc_service_account_name == name
     assert home.done(CreateObject) == [], "standalone has no accounts to make"
+
+
+def test_a_subscriber_and_a_reply_are_asked_for_with_their_own_audiences() -> None:
+    one, other = PEM, PEM + PEM
+    subscriber = {"subscriberUri": "http://s/", "subscriberCACerts": one, "subscriberAudience": "them"}
+    reply = {"replyUri": "http://r/", "replyCACerts": other, "replyAudience": "answers"}
+    first, second = ("http://s/", one, "them"), ("http://r/", other, "answers")
+    for entry, to, answers in ((subscriber | reply, first, second), (reply, second, ("", "", ""))):
+        home = FakeHome(replace(ON, reconciled=frozenset({"messaging.knative.dev/KafkaChannel"})))
+        spec = {"numPartitions": 1, "subscribers": [{"uid": "u-1", "generation": 1, **entry}]}
+        head = {"apiVersion": "messaging.knative.dev/v1", "kind": "KafkaChannel", "metadata": {"name": "k"}}
+        home.write({**head, "spec": spec}, user=CONTROLLER)
+        home.settle()
+        egress = home.contract["u-1"].resource.egresses[0]
+        assert (egress.destination, egress.destination_ca_certs, egress.destination_audience) == to
+        assert (egress.reply_url, egress.reply_url_ca_certs, egress.reply_url_audience) == answers
 
 
 def test_in_kubernetes_the_account_is_made_first() -> None:

@@ -14,7 +14,7 @@ def marked_rules() -> set[str]:
     found: set[str] = set()
     for file in ROOT.rglob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "spec":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.spec":
                 found.update(str(arg.value) for arg in node.args if isinstance(arg, ast.Constant))
     return found
 

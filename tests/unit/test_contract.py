@@ -163,6 +163,13 @@ def test_writing_and_reading_are_inverse(contract: Contract) -> None:
     assert parse_contract(dump(contract)) == contract
 
 
+def test_options_of_its_own_that_are_empty_outlive_republishing() -> None:
+    raw = {"uid": "u", "egressConfig": {"retry": 5}, "egresses": [{"uid": "a"}, {"uid": "b", "egressConfig": {}}]}
+    again = parse_resource(dump(parse_resource(json.dumps(raw).encode())))
+    assert [egress.egress_config.retry for egress in again.egresses] == [5, 0]
+    assert dump(again) == dump(parse_resource(dump(again)))
+
+
 def test_an_egress_without_options_of_its_own_has_those_of_its_resource() -> None:
     raw = {
         "egressConfig": {"deadLetter": "http://dls", "retry": 5},

@@ -228,6 +228,10 @@ def to_json(message: Any) -> Json:
         if _is_zero(value):
             continue
         out[name] = _write(spec, value)
+    if isinstance(message, Resource) and message.egress_config is not None:
+        # Left out, it would mean the resource's.
+        for egress in out.get("egresses", ()):
+            egress.setdefault("egressConfig", {})
     return out
 
 

@@ -43,7 +43,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         trigger(filters=[{"exact": {"type": "a"}, "prefix": {"type": "b"}}]),
         "multiple dialects found, filters can have only one dialect set",
     ),
-    "cesql that does not parse": (trigger(filters=[{"cesql": "type = "}]), "the expression ends too early: spec.filters[0].cesql"),
+    "cesql that does not parse": (
+        trigger(filters=[{"cesql": "type = "}]),
+        "the expression ends too early: spec.filters[0].cesql",
+    ),
     "dependency that is no JSON": (trigger({"knative.dev/dependency": "x"}), "knative.dev/dependency"),
     "injection of something else": (trigger({"eventing.knative.dev/injection": "maybe"}), "eventing.knative.dev/injection"),
     "subscription without channel": (

@@ -9,13 +9,15 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+import timeit
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.system import Sink, System, broker, build_tools, load, names, sink, system, triggers, wait_for
 from headrace.base.errors import HeadraceError
-from headrace.cli.output import error_console, print_table
+from headrace.cli.output import console, error_console, print_table
 
 DRAIN_SECONDS = 600
 
@@ -72,7 +74,7 @@ def backlog(
         wanted = events if filtered else events * count
         before = one.cpu("dispatcher")
         made = triggers(name, target.url, count, filtered=filtered, order=order, start="earliest")
-        one.apply(*made)
+        one.apply(*made, timeout="600s")
         wait_for(lambda: target.total() >= wanted, DRAIN_SECONDS, f"{wanted} deliveries of {name}")
         used = one.cpu("dispatcher") - before
         stats = target.get("/stats")
@@ -112,6 +114,59 @@ def latency(name: str, rate: int, order: str) -> Callable[[System, Sink, Size], 
     return measure
 
 
+def one_hangs(one: System, target: Sink, size: Size) -> Iterator[Figure]:
+    """Ten Triggers at 50 events/s; then the first one's subscriber takes a minute for each answer. What the other nine see of it."""
+    name = "one-of-ten-hangs"
+    made = triggers(name, target.url, 10)
+    one.apply(*broker(name), *made)
+    url = f"{one.receiver}/default/{name}"
+    others = [f"/{name}/{number}" for number in range(2, 11)]
+    sent = load(url, "-rate", "50", "-d", "3s", "-c", "8")["accepted"]
+    wait_for(lambda: target.total() >= sent * 10, 60, "warm-up is delivered")
+    for what, delay in (("all well", 0), ("one hangs", 60_000)):
+        target.get(f"/delay?ms={delay}&path=/{name}/1")
+        target.get("/reset")
+        sent = load(url, "-rate", "50", "-d", f"{size.latency_seconds}s", "-c", "8")["accepted"]
+        wait_for(lambda: _at_each(target, others, sent), 120, "the other nine got all")  # noqa: B023
+        got = target.get("/latency")
+        yield Figure(name, f"p50 of nine, {what}", max(got[path]["p50_ms"] for path in others), "ms")
+        yield Figure(name, f"p99 of nine, {what}", max(got[path]["p99_ms"] for path in others), "ms")
+    target.get(f"/delay?ms=0&path=/{name}/1")
+    one.headrace("delete", *names(made), f"broker/{name}")
+
+
+def backlog_beside_live(one: System, target: Sink, size: Size) -> Iterator[Figure]:
+    """A Trigger that begins at the earliest event of a long topic, beside one that is live at 50 events/s."""
+    name = "backlog-beside-live"
+    live = triggers(name, target.url, 1, name=f"{name}-live")
+    one.apply(*broker(name), *live)
+    url = f"{one.receiver}/default/{name}"
+    events = size.events * 10
+    load(url, "-n", str(events))
+    wait_for(lambda: target.get("/count")["paths"].get(f"/{name}-live/1", 0) >= events, DRAIN_SECONDS, "the live one has all")
+    for what in ("before", "during"):
+        late: list[dict[str, Any]] = (
+            triggers(name, target.url, 1, name=f"{name}-late", start="earliest") if what == "during" else []
+        )
+        if late:
+            one.apply(*late)
+        target.get("/reset")
+        sent = load(url, "-rate", "50", "-d", f"{size.latency_seconds}s", "-c", "8")["accepted"]
+        wait_for(lambda: _at_each(target, [f"/{name}-live/1"], sent), 120, "the live one got all")  # noqa: B023
+        got = target.get("/latency")[f"/{name}-live/1"]
+        yield Figure(name, f"p50 of the live one, {what}", got["p50_ms"], "ms")
+        yield Figure(name, f"p99 of the live one, {what}", got["p99_ms"], "ms")
+    yield Figure(name, "memory of the dispatcher", one.memory("dispatcher"), "MiB")
+    wait_for(lambda: target.get("/count")["paths"].get(f"/{name}-late/1", 0) >= events, DRAIN_SECONDS, "the late one caught up")
+    yield Figure(name, "caught up at", target.get("/stats")["paths"][f"/{name}-late/1"]["per_s"], "events/s")
+    one.headrace("delete", *names([*live, *late]), f"broker/{name}")
+
+
+def _at_each(target: Sink, paths: Sequence[str], count: int) -> bool:
+    paths_now = target.get("/count")["paths"]
+    return all(paths_now.get(path, 0) >= count for path in paths)
+
+
 def idle(one: System, target: Sink, size: Size) -> Iterator[Figure]:
     """Ten partitions, one Trigger, nothing to do."""
     made = triggers("bench-idle", target.url, 1)
@@ -136,6 +191,9 @@ BENCHMARKS: dict[str, Callable[[System, Sink, Size], Iterator[Figure]]] = {
     "ten-triggers": backlog("ten-triggers", 10, "unordered", "> 39,000"),
     "ten-triggers-filtered": backlog("ten-triggers-filtered", 10, "unordered", "> 12,000", filtered=True),
     "hundred-triggers-filtered": backlog("hundred-triggers-filtered", 100, "unordered", "> 8,000", filtered=True),
+    "thousand-triggers-filtered": backlog("thousand-triggers-filtered", 1000, "unordered", "", filtered=True),
+    "one-of-ten-hangs": one_hangs,
+    "backlog-beside-live": backlog_beside_live,
     "idle": idle,
 }
 QUICK_ONLY = ("receiver", "latency-100", "one-trigger", "one-trigger-ordered", "ten-triggers")
@@ -151,6 +209,7 @@ def main() -> int:
     chosen = options.only or (QUICK_ONLY if options.quick else list(BENCHMARKS))
     figures: list[Figure] = []
     build_tools()
+    where = machine()
     with system() as one, sink() as target:
         for name in chosen:
             error_console().print(f"{name} ...", style="dim")
@@ -159,17 +218,26 @@ def main() -> int:
         ["benchmark", "what", "value", "unit", "goal"],
         [[figure.benchmark, figure.what, round(figure.value, 1), figure.unit, figure.goal] for figure in figures],
     )
+    console().print(", ".join(f"{name} {value}" for name, value in where.items()), markup=False)
     if options.json:
-        options.json.write_text(json.dumps({"machine": machine(), "figures": [asdict(f) for f in figures]}, indent=2) + "\n")
+        options.json.write_text(json.dumps({"machine": where, "figures": [asdict(f) for f in figures]}, indent=2) + "\n")
     return 0
 
 
 def machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """What the figures were measured on. `loop_us`: how long Python takes for `sum(range(10_000))`, best of 50: virtual machines differ
+    by more than their names say."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    return {"cpu": model, "cores": str(os.cpu_count()), "python": platform.python_version(), "commit": commit}
+    loop = min(timeit.repeat("sum(range(10_000))", number=20, repeat=50)) / 20 * 1e6
+    return {
+        "cpu": model,
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "commit": commit,
+        "loop_us": f"{loop:.0f}",
+    }
 
 
 if __name__ == "__main__":

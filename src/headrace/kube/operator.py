@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -32,6 +33,7 @@ from headrace.kafka.table import TableReader, TableWriter
 from headrace.kube import labels
 from headrace.kube.api import Api
 from headrace.kube.contractmaps import ContractMaps
+from headrace.kube.corefeatures import CoreFeatures
 from headrace.kube.lease import LeaderElection
 from headrace.kube.mirror import Mirror, Mirrors
 from headrace.kube.objects import KubeObjects
@@ -65,11 +67,8 @@ class Operator:
         registry = CollectorRegistry()
         self._leading = Gauge("headrace_operator_leading", "Whether this operator leads", registry=registry)
         self._rounds = Counter("headrace_operator_rounds", "Rounds of the control loop", registry=registry)
-        rules = Rules(
-            controllers=frozenset({settings.account, CORE_CONTROLLER.format(namespace=settings.namespace)}),
-            features=settings.home.features,
-        )
-        self._webhooks = WebhookServer(settings.webhook, rules)
+        self._features = CoreFeatures(api, settings.namespace, settings.home.features, self._changed)
+        self._webhooks = WebhookServer(settings.webhook, self._rules)
         self._keeper = CertificateKeeper(api, settings.namespace, settings.webhook, self._clock, self._webhooks.use)
         self.ops = OpsServer(registry, self._missing, port=settings.ops_port, host=settings.ops_host)
         self._election = LeaderElection(
@@ -81,6 +80,7 @@ class Operator:
         threading.Thread(target=self._relay, args=(stop,), name="stop", daemon=True).start()
         with ExitStack() as undo:
             self._step(undo, self.ops.start, self.ops.close)
+            self._step(undo, self._features.start, self._features.close)
             self._step(undo, self._webhooks.start, self._webhooks.close)
             self._step(undo, self._keeper.start, self._keeper.close)
             log.info("Operator started", namespace=self._settings.namespace, webhooks=self._webhooks.port)
@@ -92,6 +92,11 @@ class Operator:
             log.info("Operator stops")
         if self._failure is not None:
             raise self._failure
+
+    def _rules(self) -> Rules:
+        settings = self._settings
+        controllers = frozenset({settings.account, CORE_CONTROLLER.format(namespace=settings.namespace)})
+        return Rules(controllers=controllers, features=self._features.current)
 
     def _lead(self, undo: ExitStack) -> None:
         kafka, names = self._kafka, self._names
@@ -142,7 +147,19 @@ class Operator:
         if maps_mirror is None:
             raise Terminal("ConfigMaps are not followed", subject="operator")
         maps = ContractMaps(self._api, maps_mirror, settings.namespace, self._clock, upkeep.owners)
-        return KubeWorld(settings, mirrors, maps, upkeep, tables, topics, self._clock, self._check_leading, self._changed)
+        features = self._features
+        return KubeWorld(
+            settings,
+            lambda: replace(settings.home, features=features.current),
+            mirrors,
+            maps,
+            upkeep,
+            tables,
+            topics,
+            self._clock,
+            self._check_leading,
+            self._changed,
+        )
 
     def _mirrors(self) -> list[Mirror]:
         api, namespace = self._api, self._settings.namespace

@@ -38,7 +38,7 @@ _CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurat
 class WebhookServer:
     """Serves TLS with the certificate that `use` was given last."""
 
-    def __init__(self, settings: WebhookSettings, rules: Rules) -> None:
+    def __init__(self, settings: WebhookSettings, rules: Callable[[], Rules]) -> None:
         self._settings = settings
         self._rules = rules
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -76,7 +76,7 @@ class WebhookServer:
         """Status and body of the answer to a review."""
         try:
             review = json.loads(body)
-            result = answer(path, review, self._rules)
+            result = answer(path, review, self._rules())
         except (ValueError, AttributeError, RecursionError) as error:
             return 400, f"not an AdmissionReview: {error}\n".encode()
         self.answered += 1

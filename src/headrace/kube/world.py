@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headrace.base.clock import Clock
 from headrace.control.model import Action, ContractRecord, Failure, Json, ObjectKey, Observed, Plan
+from headrace.control.settings import Settings
 from headrace.core.contract import Contract, Reference, dump
 from headrace.core.resources.annotations import BROKER_CLASS
 from headrace.core.resources.base import Json as RawJson
@@ -47,6 +48,7 @@ class KubeWorld:
     def __init__(
         self,
         settings: OperatorSettings,
+        home: Callable[[], Settings],
         mirrors: Mirrors,
         maps: ContractMaps,
         upkeep: Upkeep,
@@ -56,8 +58,9 @@ class KubeWorld:
         leading: Callable[[], None],
         changed: Callable[[], None],
     ) -> None:
-        """`leading` raises when another operator leads; `changed` asks for another round."""
+        """`home`: the settings in force. `leading` raises when another operator leads; `changed` asks for another round."""
         self._settings = settings
+        self._home = home
         self._mirrors = mirrors
         self._maps = maps
         self._upkeep = upkeep
@@ -77,7 +80,7 @@ class KubeWorld:
         contract = self._contract(written)
         return Observed(
             now=now,
-            settings=self._settings.home,
+            settings=self._home(),
             objects=objects,
             looked_up=self._mirrors.looked_up(self.references),
             topics=self._topics.states(),

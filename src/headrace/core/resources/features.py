@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 AUTHORIZATION_MODES = ("allow-same-namespace", "allow-all", "deny-all")
 
@@ -23,3 +24,34 @@ class Features:
     delivery_timeout: bool = True
     delivery_retryafter: bool = True
     eventtype_auto_create: bool = False
+
+
+_SWITCHES = {
+    "authentication-oidc": "authentication_oidc",
+    "cross-namespace-event-links": "cross_namespace_event_links",
+    "delivery-timeout": "delivery_timeout",
+    "delivery-retryafter": "delivery_retryafter",
+    "eventtype-auto-create": "eventtype_auto_create",
+}
+_POSITIONS = {"enabled": True, "disabled": False}
+_MODE = "default-authorization-mode"
+
+
+def switched(own: Features, data: Mapping[str, str]) -> tuple[Features, list[str]]:
+    """`own`, changed by the keys of `config-features` that are known here, and what is wrong with their values (these change nothing).
+
+    Values are `enabled` and `disabled` in any case of letters, as Knative takes them; keys of other components are none of our business.
+    """
+    found, wrong = own, []
+    for key, name in _SWITCHES.items():
+        text = data.get(key, "").strip().lower()
+        if text in _POSITIONS:
+            found = replace(found, **{name: _POSITIONS[text]})
+        elif text:
+            wrong.append(f"{key} must be enabled or disabled, not {data[key]!r}")
+    mode = data.get(_MODE, "").strip().lower()
+    if mode in AUTHORIZATION_MODES:
+        found = replace(found, default_authorization_mode=mode)
+    elif mode:
+        wrong.append(f"{_MODE} must be one of {', '.join(AUTHORIZATION_MODES)}, not {data[_MODE]!r}")
+    return found, wrong

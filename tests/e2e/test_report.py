@@ -166,7 +166,7 @@ def collected(system: System, path: Path, *options: str) -> tuple[dict[str, str]
 
 @contextmanager
 def stopped(system: System, *parts: str) -> Iterator[None]:
-    """Parts that are there, but do nothing."""
+    """Parts that are there, but do nothing; afterwards everything works again."""
     pids = [system.part(part).pid for part in parts]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -175,6 +175,12 @@ def stopped(system: System, *parts: str) -> Iterator[None]:
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": new_name("awake")}, "data": {}}
+    eventually(lambda: _applied(system, config), 120, "the store is written and read again", interval=0.5)
+
+
+def _applied(system: System, obj: Json) -> bool:
+    return system.cli("apply", "-f", "-", stdin=json.dumps(obj)).returncode == 0
 
 
 @pytest.mark.slow

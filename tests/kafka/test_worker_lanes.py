@@ -522,7 +522,7 @@ def test_an_event_that_can_not_be_kept_yet_waits_until_it_can(bench: Workbench, 
         bench.subscribe(egress(server.url(), headrace={"onUndeliverable": "park"}))
         worker = bench.start({"lane": 0})
         worker.events(1)
-        eventually(lambda: "could not be kept" in lane(bench, "lane").last_error)
+        eventually(lambda: "could not be stored" in lane(bench, "lane").last_error)
         bench.topics.append(bench.names.undeliverable)
         admin.create_topic(bench.names.undeliverable, 1)
         finished(bench, 1, "lane")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 AUTHORIZATION_MODES = ("allow-same-namespace", "allow-all", "deny-all")
 
@@ -42,16 +43,17 @@ def switched(own: Features, data: Mapping[str, str]) -> tuple[Features, list[str
 
     Values are `enabled` and `disabled` in any case of letters, as Knative takes them; keys of other components are none of our business.
     """
-    found, wrong = own, []
+    changes: dict[str, Any] = {}
+    wrong = []
     for key, name in _SWITCHES.items():
         text = data.get(key, "").strip().lower()
         if text in _POSITIONS:
-            found = replace(found, **{name: _POSITIONS[text]})
+            changes[name] = _POSITIONS[text]
         elif text:
             wrong.append(f"{key} must be enabled or disabled, not {data[key]!r}")
     mode = data.get(_MODE, "").strip().lower()
     if mode in AUTHORIZATION_MODES:
-        found = replace(found, default_authorization_mode=mode)
+        changes["default_authorization_mode"] = mode
     elif mode:
         wrong.append(f"{_MODE} must be one of {', '.join(AUTHORIZATION_MODES)}, not {data[_MODE]!r}")
-    return found, wrong
+    return replace(own, **changes), wrong

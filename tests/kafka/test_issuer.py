@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
-import pytest
 
 from headrace.base.clock import SystemClock
 from headrace.http.tokens import Identity, TokenClient, TokenServer
-from headrace.kafka.settings import KafkaSettings
 from headrace.receiver.answers import Answer
 from headrace.receiver.config import Issuer
 from headrace.receiver.identity import OidcGatekeeper
 from tests.support.controllers import RunningController
 
 TOKEN = "/api/v1/namespaces/ns/serviceaccounts/me/token"
-
-
-@pytest.fixture(scope="module")
-def controller(kafka: KafkaSettings) -> Iterator[RunningController]:
-    running = RunningController(kafka)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def http(controller: RunningController) -> Iterator[httpx.Client]:
-    with controller.http() as client:
-        yield client
 
 
 def test_a_receiver_takes_a_token_that_was_asked_for_its_audience_and_no_other(controller: RunningController) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -17,19 +16,6 @@ from tests.support.waiting import eventually
 
 EVENTING = "/apis/eventing.knative.dev/v1"
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def controller(kafka: KafkaSettings) -> Iterator[RunningController]:
-    running = RunningController(kafka)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def http(controller: RunningController) -> Iterator[httpx.Client]:
-    with controller.http() as client:
-        yield client
 
 
 @pytest.fixture

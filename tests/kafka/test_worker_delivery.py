@@ -14,26 +14,12 @@ import pytest
 
 from headrace.dispatcher.spec import Limits
 from headrace.kafka.admin import Admin
-from headrace.kafka.settings import KafkaSettings
 from tests.support.frames import frame
 from tests.support.subscriber import Answer, Request, Subscriber, subscriber
 from tests.support.waiting import eventually
 from tests.support.workbench import Workbench, egress
 
 REPLY = {"ce-specversion": "1.0", "ce-id": "r", "ce-source": "/reply", "ce-type": "reply.type", "content-type": "text/plain"}
-
-
-@pytest.fixture
-def bench(kafka: KafkaSettings, admin: Admin) -> Iterator[Workbench]:
-    made = Workbench(kafka, admin)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def sink() -> Iterator[Subscriber]:
-    with subscriber() as server:
-        yield server
 
 
 @pytest.fixture

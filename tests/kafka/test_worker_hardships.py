@@ -6,7 +6,6 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,12 @@ from headrace.dispatcher.worker.publisher import TIMEOUT_MS
 from headrace.kafka.admin import Admin
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.java import java_home
-from headrace.kafka.settings import KafkaSettings
 from tests.support.frames import event_frame
 from tests.support.subscriber import Answer, Request, Subscriber, subscriber
 from tests.support.waiting import eventually
 from tests.support.workbench import Workbench, egress
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def bench(kafka: KafkaSettings, admin: Admin) -> Iterator[Workbench]:
-    made = Workbench(kafka, admin)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def sink() -> Iterator[Subscriber]:
-    with subscriber() as server:
-        yield server
 
 
 def finished(bench: Workbench, low: int, uid: str = "lane", timeout: float = 60.0) -> None:

@@ -14,8 +14,6 @@ from headrace.base.clock import SystemClock
 from headrace.core.contract import EgressConfig
 from headrace.core.resources.timestamps import format_time
 from headrace.http.tokens import TokenServer
-from headrace.kafka.admin import Admin
-from headrace.kafka.settings import KafkaSettings
 from headrace.receiver.answers import Answer as Refusal
 from headrace.receiver.config import Issuer
 from headrace.receiver.identity import OidcGatekeeper
@@ -26,13 +24,6 @@ from tests.support.workbench import Workbench, egress
 
 THEM = "eventing.knative.dev/broker/ns/them"
 ACCOUNT = {"oidc_service_account_name": "lane-oidc"}
-
-
-@pytest.fixture
-def bench(kafka: KafkaSettings, admin: Admin) -> Iterator[Workbench]:
-    made = Workbench(kafka, admin)
-    yield made
-    made.close()
 
 
 @pytest.fixture

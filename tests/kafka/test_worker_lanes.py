@@ -15,25 +15,11 @@ from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher.spec import LaneOrders, Limits, Mode
 from headrace.dispatcher.worker.gate import FAILURES
 from headrace.kafka.admin import Admin
-from headrace.kafka.settings import KafkaSettings
 from tests.support.subscriber import Answer, Request, Subscriber, subscriber
 from tests.support.waiting import eventually
 from tests.support.workbench import TOPIC_ID, Workbench, Worker, egress
 
 SMALL = Limits(ring_events=40, lane_in_flight=4)
-
-
-@pytest.fixture
-def bench(kafka: KafkaSettings, admin: Admin) -> Iterator[Workbench]:
-    made = Workbench(kafka, admin)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def sink() -> Iterator[Subscriber]:
-    with subscriber() as server:
-        yield server
 
 
 class Hold:

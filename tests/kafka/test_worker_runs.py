@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,25 +13,10 @@ from headrace.core.contract import Resource, dump
 from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher.config import Timing
 from headrace.dispatcher.spec import LaneOrders, Limits
-from headrace.kafka.admin import Admin
-from headrace.kafka.settings import KafkaSettings
 from tests.support.frames import event_frame, frame
 from tests.support.subscriber import Answer, Subscriber, subscriber
 from tests.support.waiting import eventually
 from tests.support.workbench import TOPIC_ID, Workbench, egress
-
-
-@pytest.fixture
-def bench(kafka: KafkaSettings, admin: Admin) -> Iterator[Workbench]:
-    made = Workbench(kafka, admin)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def sink() -> Iterator[Subscriber]:
-    with subscriber() as server:
-        yield server
 
 
 def finished(bench: Workbench, low: int, uid: str = "lane") -> None:

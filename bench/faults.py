@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 import httpx
+from tests.support import processes
 from tests.support.subscriber import Answer, Request, Subscriber
 
 from bench.system import System, broker, system, triggers, wait_for
@@ -174,11 +175,14 @@ class Stage:
     broken: list[float] = field(default_factory=list)
     """When all connections to the subscriber were cut."""
 
-    def kill(self, part: str, pid: int) -> None:
-        """Kill a process at once and wait until everything is ready and events are taken again."""
+    def kill(self, part: str, pid: int, *, restarts: bool = True) -> None:
+        """Kill a process at once and wait until everything is ready and events are taken again.
+
+        `restarts`: the part ends with it, and is started again.
+        """
         before, begin = self.one.run["parts"][part]["pid"], time.monotonic()
         os.kill(pid, signal.SIGKILL)
-        if pid == before:
+        if restarts:
             wait_for(lambda: self.one.run["parts"][part]["pid"] not in (0, before), RECOVERY_SECONDS, f"{part} is back")
         wait_for(self._ready, RECOVERY_SECONDS, f"all parts are ready after {part} was killed")
         self.flows()
@@ -217,18 +221,13 @@ def path_of(order: str) -> str:
 
 
 def kill_worker(stage: Stage) -> None:
-    """One of Spark's Python workers: their common parent, a daemon, is a child of the JVM."""
-    stage.kill("dispatcher", stage.chance.choice(_workers(stage.one)))
+    """One of Spark's Python workers."""
+    stage.kill("dispatcher", stage.chance.choice(processes.workers(stage.one.processes("dispatcher"))), restarts=False)
 
 
 def kill_jvm(stage: Stage) -> None:
     """Spark's JVM; the driver follows it, the supervisor starts both again."""
-    before = stage.one.run["parts"]["dispatcher"]["pid"]
-    begin = time.monotonic()
-    os.kill(_jvm(stage.one), signal.SIGKILL)
-    wait_for(lambda: stage.one.run["parts"]["dispatcher"]["pid"] not in (0, before), RECOVERY_SECONDS, "dispatcher is back")
-    stage.flows()
-    stage.crashes.append((begin, time.monotonic()))
+    stage.kill("dispatcher", processes.jvm(stage.one.processes("dispatcher")))
 
 
 def kill_driver(stage: Stage) -> None:
@@ -310,25 +309,6 @@ def _endless(handler: Any) -> None:
             handler.wfile.write(b"1000\r\n" + b"x" * 0x1000 + b"\r\n")
     except OSError:
         return
-
-
-def _jvm(one: System) -> int:
-    return next(pid for pid in one.processes("dispatcher") if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "java")
-
-
-def _workers(one: System) -> list[int]:
-    """Children of children of the JVM."""
-    parents = {pid: _parent(pid) for pid in one.processes("dispatcher")}
-    jvm = _jvm(one)
-    return [pid for pid, parent in parents.items() if parents.get(parent) == jvm]
-
-
-def _parent(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return int(stat.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def run(minutes: float, seed: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import processes
 from tests.support.system import Inbox, Load, Producer, System, broker, new_name, trigger
 from tests.support.waiting import eventually
 
@@ -20,32 +21,16 @@ IN_FLIGHT = 3 * 64
 """Partitions of a Broker times requests in flight of an unordered Trigger."""
 
 
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
-def parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
 def driver(system: System) -> int:
     return system.part("dispatcher").pid
 
 
 def jvm(system: System) -> int:
-    return next(pid for pid in system.pids("dispatcher") if "java" in command(pid).split(" ")[0])
+    return processes.jvm(system.pids("dispatcher"))
 
 
 def worker(system: System) -> int:
-    """A Python worker of Spark: forked from the daemon, which Spark's JVM has started."""
-    daemon = next(pid for pid in system.pids("dispatcher") if parent(pid) == jvm(system) and "python" in command(pid))
-    return next(pid for pid in system.pids("dispatcher") if parent(pid) == daemon)
+    return processes.workers(system.pids("dispatcher"))[0]
 
 
 class Stream:

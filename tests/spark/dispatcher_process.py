@@ -25,6 +25,7 @@ from headrace.kafka import ports
 from headrace.kafka.jars import spark_connector_jars
 from headrace.kafka.java import java_home
 from headrace.kafka.settings import KafkaSettings
+from tests.support.processes import parent
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -87,8 +88,8 @@ class DispatcherProcess:
     @property
     def workers(self) -> list[int]:
         """Process ids of the Python workers that serve a partition now (idle ones, which Spark keeps, have no threads of ours)."""
-        daemons = {pid for pid in self._family() if b"dispatcher.daemon" in _command(pid) and _parent(pid) == self.jvm}
-        return [pid for pid in self._family() if _parent(pid) in daemons and _threads(pid) > 3]
+        daemons = {pid for pid in self._family() if b"dispatcher.daemon" in _command(pid) and parent(pid) == self.jvm}
+        return [pid for pid in self._family() if parent(pid) in daemons and _threads(pid) > 3]
 
     def _family(self) -> list[int]:
         """All processes of its session (the Python workers have a group of their own)."""
@@ -150,13 +151,6 @@ def _command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def _threads(pid: int) -> int:

@@ -84,7 +84,7 @@ class Admin:
 
     def topics(self) -> list[str]:
         """Names of all topics, sorted, with Kafka's internal ones."""
-        return sorted(self._metadata().topics)
+        return sorted(self.metadata().topics)
 
     def describe(self, topic: str) -> TopicFacts | None:
         """The topic as it is now, or None when there is none of that name."""
@@ -171,13 +171,16 @@ class Admin:
 
     def cluster_info(self) -> ClusterInfo:
         """Id and brokers; also the quickest way to see whether Kafka answers."""
-        found = self._metadata()
+        found = self.metadata()
         brokers = {node.id: f"{node.host}:{node.port}" for node in found.brokers.values()}
         return ClusterInfo(found.cluster_id or "", found.controller_id, brokers)
 
-    def _metadata(self) -> ClusterMetadata:
-        """Asked in growing slices of time, so that a Kafka that does not let us in is told early. The library's own request to
-        describe a cluster is no choice: it waits for a controller, and can end the process while brokers come and go."""
+    def metadata(self) -> ClusterMetadata:
+        """Brokers and topics, as the library has them.
+
+        Asked in growing slices of time, so that a Kafka that does not let us in is told early. The library's own request to describe
+        a cluster is no choice: it waits for a controller, and can end the process while brokers come and go.
+        """
         deadline = Deadline(self._timeout)
         seconds = _SERVE_SECONDS
         while True:

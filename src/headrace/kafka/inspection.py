@@ -113,10 +113,7 @@ class Inspector:
 
     def metadata(self) -> Metadata:
         """Brokers, topics, leaders and replicas as the first broker that answers knows them."""
-        try:
-            found = self._client.list_topics(timeout=self._timeout)
-        except KafkaException as error:
-            raise kafka_error(error, f"Kafka at {self._settings.bootstrap_servers}") from error
+        found = Admin(self._settings, self._timeout).metadata()
         topics = {
             name: [
                 PartitionFacts(part.leader, tuple(part.replicas), tuple(part.isrs))

@@ -17,7 +17,7 @@ from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, Retriable
 from headrace.core.names import Internal
 from headrace.core.report import Report
-from headrace.kafka.admin import Admin, PartitionFacts
+from headrace.kafka.admin import PartitionFacts
 from headrace.kafka.groups import GroupClient
 from headrace.kafka.inspection import Inspector, Metadata
 from headrace.kafka.ownership import compacted, own_groups
@@ -121,8 +121,6 @@ class _Collector:
                 try_(f"topic {topic}", lambda topic=topic: self._compacted(topic))  # type: ignore[misc]
 
     def _brokers(self) -> None:
-        # First, because it says why a Kafka does not let us in.
-        Admin(self._settings, _ASK_SECONDS).cluster_info()
         self._metadata = found = self._inspector.metadata()
         facts = {
             "bootstrapServers": self._settings.bootstrap_servers,

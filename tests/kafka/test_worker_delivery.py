@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import socket
 import threading
@@ -375,8 +376,20 @@ def test_a_malformed_reply_is_a_failed_delivery(bench: Workbench, dead_letters: 
         assert bench.records() == []
 
 
-def test_replies_that_arrive_together_are_taken_one_after_the_other_when_memory_is_short(bench: Workbench) -> None:
-    with subscriber(Answer(200, REPLY, b"x" * 900_000)) as server:
+def _of_unknown_length(handler: Any) -> None:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in REPLY.items())
+    handler.wfile.write(f"HTTP/1.1 200 OK\r\nConnection: close\r\n{lines}\r\n".encode())
+    with contextlib.suppress(OSError):
+        handler.wfile.write(b"x" * 900_000)
+
+
+@pytest.mark.parametrize(
+    "answer", [Answer(200, REPLY, b"x" * 900_000), Answer(raw=_of_unknown_length)], ids=["length", "no length"]
+)
+def test_replies_that_arrive_together_are_taken_one_after_the_other_when_memory_is_short(
+    bench: Workbench, answer: Answer
+) -> None:
+    with subscriber(answer) as server:
         bench.subscribe(egress(server.url(), reply_to_original_topic=True))
         worker = bench.start({"lane": 0}, limits=Limits(budget_bytes=4_000_000))
         worker.events(12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -15,6 +16,7 @@ import pytest
 from headrace.base.errors import Terminal
 from headrace.http.client import BodyLimits, Client, Exchange, Failure, check_url
 from tests.support.subscriber import Answer, subscriber
+from tests.support.waiting import eventually
 
 MANY = BodyLimits(keep=1 << 20, read=1 << 20)
 
@@ -221,3 +223,56 @@ def test_urls_are_checked() -> None:
     for url in ("", "example.com", "ftp://example.com", "/relative"):
         with pytest.raises(Terminal):
             check_url(url)
+
+
+class Parts:
+    """A response that says no length: two bytes, and two more when the test wants them."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def __call__(self, handler: Any) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nab")
+        handler.wfile.flush()
+        self.go_on.wait(20)
+        with contextlib.suppress(OSError):
+            handler.wfile.write(b"cd")
+
+
+def begun(client: Client, bytes_held: int) -> None:
+    def worked() -> bool:
+        assert client.poll() == []
+        return client.held == bytes_held
+
+    eventually(worked, what=f"{bytes_held} bytes are held")
+
+
+def test_what_a_body_reserves_counts_as_held_until_it_has_ended(client: Client) -> None:
+    parts = Parts()
+    with subscriber(Answer(raw=parts)) as server:
+        client.start(exchange(server.url(), limits=BodyLimits(100, 100, reserve=50)))
+        begun(client, 50)
+        parts.go_on.set()
+        assert finish(client)[0].body_kept == b"abcd"
+        assert client.held == 0
+
+
+def test_a_body_that_outgrows_what_all_may_hold_is_cut_and_nothing_of_it_kept(client: Client) -> None:
+    first, second = Parts(), Parts()
+    with subscriber(Answer(raw=first)) as one, subscriber(Answer(raw=second)) as other:
+        client.start(exchange(one.url(), limits=BodyLimits(100, 100, reserve=2, bound=5)))
+        client.start(exchange(other.url(), limits=BodyLimits(100, 100, reserve=2, bound=5)))
+        begun(client, 4)
+        first.go_on.set()
+        ended = finish(client)[0]
+        assert (ended.status, ended.failure, ended.cut, ended.body_kept) == (200, None, True, b"")
+        second.go_on.set()
+        ended = finish(client)[0]
+        assert (ended.failure, ended.cut, ended.body_kept) == (None, False, b"abcd")
+        assert client.held == 0
+
+
+def test_a_body_that_is_alone_may_outgrow_the_bound(client: Client) -> None:
+    with subscriber(Answer(200, {}, b"x" * 50)) as server:
+        one = run(client, exchange(server.url(), limits=BodyLimits(100, 100, reserve=2, bound=5)))
+        assert (one.failure, one.cut, len(one.body_kept)) == (None, False, 50)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,10 +41,16 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """How many bytes of a body are kept, and after how many the connection is cut."""
+    """How many bytes of a body are kept, and after how many the connection is cut.
+
+    `reserve` bytes count as held by the client from the body's beginning on, before they arrive. A body that grows past them is
+    cut, and nothing of it kept, when the client would hold more than `bound` with it, and holds something for others.
+    """
 
     keep: int
     read: int
+    reserve: int = 0
+    bound: int = sys.maxsize
 
 
 class Exchange:
@@ -119,13 +126,26 @@ class Exchange:
 class _Handle:
     """A libcurl easy handle with what its callbacks fill. Options that rarely change are set only when they do."""
 
-    __slots__ = ("ca_file", "client", "curl", "header_lines", "kept", "limits", "receiving", "seen", "timeout_ms", "url")
+    __slots__ = (
+        "ca_file",
+        "client",
+        "curl",
+        "header_lines",
+        "held",
+        "kept",
+        "limits",
+        "receiving",
+        "seen",
+        "timeout_ms",
+        "url",
+    )
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.header_lines: list[bytes] = []
         self.receiving: Exchange | None = None
         self.kept = 0
+        self.held = 0
         self.limits = BodyLimits(0, 0)
         self.seen = 0
         self.url = ""
@@ -167,7 +187,7 @@ class _Handle:
         exchange.status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         exchange.header_lines = self.header_lines[:]
         self.header_lines.clear()
-        self.client.held -= self.kept
+        self._hold(0)
         self.seen = self.kept = 0
         self.receiving = None
         exchange.handle = None
@@ -180,12 +200,18 @@ class _Handle:
         if exchange.kept is None:
             exchange.kept = []
             self.limits = exchange.limits(_status_of(self.header_lines), self.header_lines)
+            self._hold(self.limits.reserve)
         room = self.limits.keep - self.seen
         if room > 0:
             part = chunk if len(chunk) <= room else chunk[:room]
-            exchange.kept.append(part)
             self.kept += len(part)
-            self.client.held += len(part)
+            if self.kept > self.held:
+                self._hold(self.kept)
+                if self.client.held > self.limits.bound and self.client.held > self.kept:
+                    exchange.kept.clear()
+                    exchange.cut = True
+                    return 0
+            exchange.kept.append(part)
         self.seen += len(chunk)
         if self.seen > self.limits.keep:
             exchange.cut = True
@@ -193,11 +219,15 @@ class _Handle:
             return 0
         return len(chunk)
 
+    def _hold(self, size: int) -> None:
+        self.client.held += size - self.held
+        self.held = size
+
 
 class Client:
     """All transfers of one thread. `connections` bounds the connections kept open.
 
-    `active`: transfers under way. `held`: bytes of their responses kept so far.
+    `active`: transfers under way. `held`: bytes of their responses kept or expected.
     """
 
     def __init__(self, connections: int = 512) -> None:

@@ -48,6 +48,8 @@ _STORED = (Stage.REPLY_TOPIC, Stage.KEEP)
 _NO_ROOM = BodyLimits(keep=0, read=0)
 _NO_ROOM_PAUSE = 0.2
 _NO_REPLY = BodyLimits(keep=ERROR_DATA_BYTES, read=64 * 1024)
+_UNKNOWN_LENGTH = 64 * 1024
+"""What a reply that does not say its length is taken to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,6 @@ class Courier:
         self._tokens = outside.tokens
         self._clock = outside.clock
         self._log_limit = LogLimit(outside.clock)
-        self._reply_limits = BodyLimits(keep=outside.response_bytes, read=outside.response_bytes)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -215,7 +216,7 @@ class Courier:
             return
         try:
             if exchange.cut:
-                raise InvalidEvent(f"it is larger than {self._reply_limits.keep} bytes")
+                raise InvalidEvent(f"it is larger than {self._outside.response_bytes} bytes")
             reply = decode_response(exchange.status, exchange.headers, exchange.body_kept)
         except InvalidEvent as error:
             failed = FailedDelivery(subscription.subscriber.url, exchange.status, reason=f"its reply is no event: {error}")
@@ -330,9 +331,28 @@ class Courier:
 
     def _limits_with_reply(self, ring: Ring, status: int, header_lines: list[bytes]) -> BodyLimits:
         if status != 202 and judge(status) is Verdict.DELIVERED and has_event(header_lines):
-            return self._reply_limits if self._client.held + ring.replies < self._outside.replies_bytes else _NO_ROOM
+            return self._room_for(_length(header_lines), self._outside.replies_bytes - ring.replies)
         return _NO_REPLY
+
+    def _room_for(self, length: int | None, bound: int) -> BodyLimits:
+        """One reply more, of `length` bytes if that is known, so that all of them hold no more than `bound`; a single one always passes."""
+        most = self._outside.response_bytes
+        reserve = min(most, _UNKNOWN_LENGTH if length is None else length)
+        held = self._client.held
+        nothing_held = not held and bound == self._outside.replies_bytes
+        if held + reserve > bound and not nothing_held:
+            return _NO_ROOM
+        return BodyLimits(keep=most, read=most, reserve=reserve, bound=bound)
 
     @staticmethod
     def _limits_without_reply(status: int, header_lines: list[bytes]) -> BodyLimits:
         return _NO_REPLY
+
+
+def _length(header_lines: list[bytes]) -> int | None:
+    """What a response says of its body's length, in bytes."""
+    for line in header_lines:
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length" and value.strip().isdigit():
+            return int(value)
+    return None

@@ -11,13 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headrace.base import log
 from headrace.base.errors import HeadraceError
+from headrace.base.signals import until_asked
 from headrace.dispatcher.config import ContractSource, DispatcherConfig, Only, Timing
 from headrace.dispatcher.driver import run
 from headrace.dispatcher.spec import Limits
@@ -182,8 +182,7 @@ def config_of(raw: dict[str, Any]) -> DispatcherConfig:
 def main() -> int:
     """Run until SIGTERM; exit status 1 and the reason in the log when it ends by itself."""
     log.configure()
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = until_asked()
     try:
         run(config_of(json.loads(sys.argv[1])), stop)
     except HeadraceError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import tempfile
 import threading
@@ -16,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from headrace.base import log
+from headrace.base import log, signals
 from headrace.base.clock import Deadline
 from headrace.base.errors import Terminal
 from headrace.cli.applying import applied, check, plan
@@ -60,12 +59,12 @@ class Demonstration:
         self._shown = 0
         self._out = console()
         self._stop = threading.Event()
+        self._interruptions = 0
 
     def run(self, *, leave: bool) -> None:
         """Raises `Terminal` when something did not start, or not every event arrived exactly once."""
         log.configure(level="ERROR")
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self._interrupted())
+        signals.act_on(signals.STOPPING, lambda number: self._stop.set(), self._interrupted)
         with tempfile.TemporaryDirectory(prefix="headrace-demo-") as name:
             folder = DataDir(Path(name))
             with self._system(folder) as run, self._subscriber() as sink:
@@ -223,10 +222,10 @@ class Demonstration:
     def _title(self, text: str) -> None:
         self._out.print(f"\n{text}", style="bold", markup=False)
 
-    def _interrupted(self) -> None:
-        if self._stop.is_set():
+    def _interrupted(self, number: int, frame: object) -> None:
+        self._interruptions += 1
+        if self._interruptions > 1:
             raise KeyboardInterrupt
-        self._stop.set()
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.base.signals import until_asked
 from headrace.cli.settings import (
     AuthOption,
     BootstrapOption,
@@ -76,7 +75,7 @@ def controller(
         ops_port=settings.controller.ops_port,
         issuer_key=DataDir(Path(settings.data_dir)).issuer_key,
     )
-    Controller(wanted).run(_until_signal())
+    Controller(wanted).run(until_asked())
 
 
 def dispatcher(
@@ -114,7 +113,7 @@ def dispatcher(
     from headrace.dispatcher.driver import run
 
     kafka = kafka_settings(settings)
-    run(dispatcher_config(settings, kafka, contract, only or [], _secrets(settings, kafka)), _until_signal())
+    run(dispatcher_config(settings, kafka, contract, only or [], _secrets(settings, kafka)), until_asked())
 
 
 def receiver(
@@ -146,7 +145,7 @@ def receiver(
     from headrace.receiver import run
 
     kafka = kafka_settings(settings)
-    run(receiver_config(settings, kafka, contract), _until_signal(), _secrets(settings, kafka))
+    run(receiver_config(settings, kafka, contract), until_asked(), _secrets(settings, kafka))
 
 
 def _operate(settings: Settings) -> None:
@@ -155,7 +154,7 @@ def _operate(settings: Settings) -> None:
     from headrace.kube.operator import Operator
 
     kafka = kafka_settings(settings)
-    Operator(connect(settings.kubernetes.kubeconfig), kafka, operator_settings(settings)).run(_until_signal())
+    Operator(connect(settings.kubernetes.kubeconfig), kafka, operator_settings(settings)).run(until_asked())
 
 
 def _secrets(settings: Settings, kafka: KafkaSettings) -> Callable[[Reference], Auth]:
@@ -193,18 +192,3 @@ def _begin(
     log.configure(json_format=settings.logs.format == "json", level=settings.logs.level)
     threaddumps.answer()
     return settings
-
-
-def _until_signal() -> threading.Event:
-    """An event that SIGINT or SIGTERM sets; a second one ends the process at once."""
-    stop = threading.Event()
-
-    def on_signal(number: int, frame: object) -> None:
-        if stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    return stop

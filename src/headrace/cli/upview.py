@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headrace.base import log
+from headrace.base import log, signals
 from headrace.base.config import Loaded
 from headrace.cli.figures import Flow, FlowWatch
 from headrace.cli.output import console
@@ -38,13 +38,11 @@ def run_up(settings: Loaded) -> None:
     with ExitStack() as stack:
         display = stack.enter_context(_Display(folder))
 
-        def on_signal(number: int, frame: object) -> None:
+        def on_main(number: int, frame: object) -> None:
             if not display.started:
                 raise KeyboardInterrupt
-            (hurry if stop.is_set() else stop).set()
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, on_signal)
+        signals.act_on((*signals.STOPPING, signal.SIGHUP), lambda number: (hurry if stop.is_set() else stop).set(), on_main)
         view = View(display.prepared, display.changed, display.tick, display.fetching)
         Up(settings, folder, view).run(stop, hurry.is_set)
 

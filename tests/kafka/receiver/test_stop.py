@@ -24,13 +24,13 @@ from tests.kafka.receiver.harness import EVENT, exchange, read_all, resource
 from tests.support.waiting import eventually
 
 PROGRAM = """
-import signal, sys, threading
+import sys
 from pathlib import Path
 from headrace.base import log
+from headrace.base.signals import until_asked
 from headrace.receiver import ReceiverConfig, run
 contract, addresses, port = sys.argv[1:]
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
+stop = until_asked()
 log.configure()
 run(ReceiverConfig(kafka=None, contract=f"file:{contract}", port=int(port), share_port=int(port) != 0, ops_port=0,
                    addresses_file=Path(addresses), stop_seconds=15), stop)

@@ -212,8 +212,9 @@ def main() -> int:
     where = machine()
     with system() as one, sink() as target:
         for name in chosen:
-            error_console().print(f"{name} ...", style="dim")
-            figures += BENCHMARKS[name](one, target, QUICK if options.quick else FULL)
+            for figure in BENCHMARKS[name](one, target, QUICK if options.quick else FULL):
+                figures.append(figure)
+                error_console().print(f"{name}: {figure.what} {figure.value:.1f} {figure.unit}", style="dim", markup=False)
     print_table(
         ["benchmark", "what", "value", "unit", "goal"],
         [[figure.benchmark, figure.what, round(figure.value, 1), figure.unit, figure.goal] for figure in figures],

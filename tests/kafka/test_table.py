@@ -49,13 +49,15 @@ def exclusive(kafka: KafkaSettings, name: str) -> Iterator[Callable[[], TableWri
 
 
 @pytest.fixture
-def read(kafka: KafkaSettings, name: str) -> Iterator[Callable[[], tuple[TableReader, Records]]]:
+def read(kafka: KafkaSettings, name: str) -> Iterator[Callable[..., tuple[TableReader, Records]]]:
     """Each call starts a reader and gives it with the records that it has been given so far."""
     readers: list[TableReader] = []
 
-    def start() -> tuple[TableReader, Records]:
+    def start(*, skim: bool = False) -> tuple[TableReader, Records]:
         seen: Records = []
-        readers.append(TableReader(kafka, name, lambda key, value, offset: seen.append((key, value, offset)), seen.clear))
+        readers.append(
+            TableReader(kafka, name, lambda key, value, offset: seen.append((key, value, offset)), seen.clear, skim=skim)
+        )
         readers[-1].start()
         return readers[-1], seen
 
@@ -64,7 +66,7 @@ def read(kafka: KafkaSettings, name: str) -> Iterator[Callable[[], tuple[TableRe
         reader.close()
 
 
-Read = Callable[[], tuple[TableReader, Records]]
+Read = Callable[..., tuple[TableReader, Records]]
 Exclusive = Callable[[], TableWriter]
 
 
@@ -75,6 +77,45 @@ def test_a_reader_is_ready_once_it_has_seen_all_that_was_there(writer: TableWrit
     assert last == 2
     assert seen == [("a", b"1", 0), ("b", b"", 1), ("a", None, 2)]
     assert reader.position == 3
+
+
+def test_a_reader_that_skims_is_given_the_last_two_of_each_key_and_then_all(writer: TableWriter, read: Read) -> None:
+    writer.put_all([("a", b"1"), ("b", b"1"), ("a", b"2"), ("a", b"3"), ("c", b"1"), ("c", None), ("a", b"4")])
+    reader, seen = read(skim=True)
+    reader.wait_ready(Deadline(10))
+    before = [("b", b"1", 1), ("a", b"3", 3), ("c", b"1", 4), ("c", None, 5), ("a", b"4", 6)]
+    assert (seen, reader.position) == (before, 7)
+    last = writer.put_all([("a", b"5"), ("a", b"6"), ("a", b"7")])
+    reader.wait_applied(last, Deadline(10))
+    assert seen == [*before, ("a", b"5", 7), ("a", b"6", 8), ("a", b"7", 9)]
+
+
+def test_a_reader_that_skims_says_nothing_before_it_has_all(writer: TableWriter, kafka: KafkaSettings, name: str) -> None:
+    writer.put_all([(str(number % 7), b"x" * 1000) for number in range(2_000)])
+    told: list[tuple[bool, int]] = []
+    reader = TableReader(kafka, name, lambda key, value, offset: told.append((reader.ready, reader.position)), skim=True)
+    reader.start()
+    reader.wait_ready(Deadline(10))
+    reader.close()
+    assert told == [(False, 0)] * 14
+
+
+def test_a_reader_that_skims_an_empty_topic_is_given_all_that_comes(writer: TableWriter, read: Read) -> None:
+    reader, seen = read(skim=True)
+    reader.wait_ready(Deadline(10))
+    last = writer.put_all([("a", b"1"), ("a", b"2"), ("a", b"3")])
+    reader.wait_applied(last, Deadline(10))
+    assert [value for _, value, _ in seen] == [b"1", b"2", b"3"]
+
+
+def test_a_reader_that_skims_is_ready_though_the_topic_ends_with_the_marker_of_a_transaction(
+    exclusive: Exclusive, read: Read, admin: Admin, name: str
+) -> None:
+    last = exclusive().put_all([("a", b"1"), ("a", b"2"), ("a", b"3")])
+    eventually(lambda: admin.end_offsets(name)[0] == last + 2, 10, "a commit marker follows the records")
+    reader, seen = read(skim=True)
+    reader.wait_ready(Deadline(10))
+    assert [value for _, value, _ in seen] == [b"2", b"3"]
 
 
 def test_a_reader_of_an_empty_topic_is_ready(read: Read) -> None:

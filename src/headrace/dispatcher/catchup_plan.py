@@ -1,9 +1,10 @@
 """What a catch-up job should read. Pure: where lanes wait and how fast jobs are, in; ranges and lanes, out.
 
 Per partition the lane that was served longest ago gives the range: from its position, as many events as a job is good for, at
-most to the end of the log. Every lane that waits within that range takes part. A lane that did not get through its last range
-(its subscriber is slow or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait for
-it. One that did nothing at all in such a job is *slow*: its requests take longer than that, and it gets longer jobs.
+most to the end of the log. Every lane that waits within that range takes part. A lane that fell far behind the best one of its last
+job (its subscriber is slow or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait
+for it; where none got through its range the job was too large, and nobody is at fault. One that did nothing at all in a job for
+stuck ones is *slow*: its requests take longer than that, and it gets longer jobs.
 
 A lane that can do nothing before the time of a retry has come is *blocked*, and left alone until then.
 
@@ -110,10 +111,25 @@ def is_blocked(progress: Progress, policy: RetryPolicy, order: DeliveryOrder, ro
     return retry_of(progress, policy, now_ms) is None
 
 
+_FAR = 4
+"""A lane gets on while it does more than a quarter of what the best one does."""
+
+
+def left_behind(did: Mapping[Place, int], short: Iterable[Place]) -> frozenset[Place]:
+    """Those of the places `short` of their range's end that hold others of their partition up.
+
+    `did`: offsets that each place of the job moved on. Partitions are not compared: their workers begin at different times.
+    """
+    best: dict[int, int] = {}
+    for (_, partition), offsets in did.items():
+        best[partition] = max(best.get(partition, 0), offsets)
+    return frozenset(place for place in short if did[place] * _FAR <= best[place[1]])
+
+
 class Pace:
     """How many events per partition make a job of about `seconds`, learnt from the jobs before."""
 
-    def __init__(self, seconds: float, least: int = 500, most: int = 50_000, guess: float = 2_000.0) -> None:
+    def __init__(self, seconds: float, least: int = 500, most: int = 50_000, guess: float = 400.0) -> None:
         self._seconds = seconds
         self._least = least
         self._most = most
@@ -144,7 +160,7 @@ class Patience:
         self._slow: set[Place] = set()
 
     def is_stuck(self, place: Place) -> bool:
-        """Whether its last job left it short of the range's end."""
+        """Whether it was left behind in its last job."""
         return place in self._stuck
 
     def is_slow(self, place: Place) -> bool:
@@ -156,7 +172,7 @@ class Patience:
         return place not in self._stuck or self._stuck[place][1] <= now
 
     def got_through(self, place: Place) -> None:
-        """It reached the end of its range, or is served live again."""
+        """It kept up with the others, or is served live again."""
         self._stuck.pop(place, None)
         self._slow.discard(place)
 

@@ -14,8 +14,18 @@ from headrace.base.errors import Retriable
 from headrace.base.log import get_logger
 from headrace.core.delivery import DEFAULT_TIMEOUT_MS, RetryPolicy
 from headrace.core.heartbeat import WorkerReport
-from headrace.core.progress import ProgressRecord
-from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Place, Waiting, is_blocked, plan_job, retry_of
+from headrace.core.progress import Progress, ProgressRecord
+from headrace.dispatcher.catchup_plan import (
+    JobPlan,
+    Pace,
+    Patience,
+    Place,
+    Waiting,
+    is_blocked,
+    left_behind,
+    plan_job,
+    retry_of,
+)
 from headrace.dispatcher.gears import Throttle
 from headrace.dispatcher.job_run import JobRun
 from headrace.dispatcher.runs import Runs
@@ -37,7 +47,7 @@ _SHORT_SECONDS = 30.0
 
 
 class Track(StrEnum):
-    """`MAIN`: lanes that get on. `STUCK`: lanes whose last job left them short, and those that have only stragglers left.
+    """`MAIN`: lanes that get on. `STUCK`: lanes that their last job left far behind, and those that have only stragglers left.
 
     `SLOW`: lanes whose requests take longer than a job for stuck ones.
     """
@@ -50,7 +60,7 @@ class Track(StrEnum):
 _LENGTH = {Track.MAIN: 1.0, Track.STUCK: 1.0, Track.SLOW: 10.0}
 """How long jobs send, in times of `Timing.job`."""
 
-_LINGER = {Track.MAIN: 0.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
+_LINGER = {Track.MAIN: 1.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
 """Seconds that requests under way are waited for at the end: broken off, they would be repeated, and never end."""
 
 _SLOW_SHARE = 4
@@ -237,24 +247,22 @@ class Jobs:
 
     def _learn(self, track: Track, job: JobRun) -> Outcome:
         now, seconds = self._services.clock.monotonic(), job.seconds
-        records = job.records()
-        done: dict[int, int] = {}
+        records = {place: record for place, record in job.records().items() if place in job.plan.places}
+        before = {place: job.before(place) for place in records}
+        did = {place: max(0, record.progress.position - before[place].position) for place, record in records.items()}
+        stuck = self._stuck(track, job.plan, records, before, did)
         for place in job.plan.places:
             self._served[place] = now
-            start, end = job.plan.ranges[place[1]]
             record = records.get(place)
             if record is None:
                 self._patience.got_stuck(place, now)
-                continue
-            before = job.before(place)
-            if record.progress.position < end or (place in job.plan.retries and record.progress == before):
-                self._patience.got_stuck(place, now, before, record.progress)
+            elif place in stuck:
+                self._patience.got_stuck(place, now, before[place], record.progress)
             else:
                 self._patience.got_through(place)
-            done[place[1]] = max(done.get(place[1], 0), min(record.progress.position, end) - start)
         self.lost_in_a_row = self.lost_in_a_row + 1 if job.failure else 0
         if records and not job.plan.retries:
-            self._pace[track].note(max(done.values(), default=0), seconds)
+            self._pace[track].note(max(did.values(), default=0), seconds)
         if track is Track.MAIN:
             self._not_before = now + self.throttle.pause(seconds)
         log.info(
@@ -263,7 +271,21 @@ class Jobs:
             job=job.spec.job,
             track=track,
             seconds=round(seconds, 2),
-            events=sum(done.values()),
+            events=sum(did.values()),
+            stuck=len(stuck),
             failure=job.failure,
         )
         return Outcome(track, job.plan, records)
+
+    @staticmethod
+    def _stuck(
+        track: Track,
+        plan: JobPlan,
+        records: Mapping[Place, ProgressRecord],
+        before: Mapping[Place, Progress],
+        did: Mapping[Place, int],
+    ) -> frozenset[Place]:
+        """The places that a job was of little use for. Those that were stuck already have to get through; the others to keep up."""
+        idle = {place for place in plan.retries if place in records and records[place].progress == before[place]}
+        short = {place for place, record in records.items() if record.progress.position < plan.ranges[place[1]][1]}
+        return frozenset(idle | (left_behind(did, short) if track is Track.MAIN else short))

@@ -34,7 +34,7 @@ class TopicContract:
         self._on_change = on_change
         self._lock = threading.Lock()
         self._state = ContractState()
-        self._reader = TableReader(settings, topic or Internal(instance).contract, self._apply, self._clear)
+        self._reader = TableReader(settings, topic or Internal(instance).contract, self._apply, self._clear, skim=True)
 
     def start(self) -> None:
         """Begin to follow the topic. Errors as `TableReader.start`."""

@@ -33,16 +33,28 @@ class TableReader:
     is logged and the record counts as read. `on_restart()` is called before all is read anew, which happens only when records
     that were read are gone (the topic was made again, or its retention overtook a long absence): drop what was built from them.
 
+    `skim`: of the records that are there at the start only the last two of each key are given, once the end is reached. The topic of a
+    table that changes often holds many of a key, however it is compacted, and taking one in may be dear. (Two, since one that can't be
+    read leaves the one before in force.)
+
     A Kafka that is away, and a topic that does not exist yet, are waited for.
     """
 
     def __init__(
-        self, settings: KafkaSettings, topic: str, on_record: OnRecord, on_restart: Callable[[], None] | None = None
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        on_record: OnRecord,
+        on_restart: Callable[[], None] | None = None,
+        *,
+        skim: bool = False,
     ) -> None:
         self._topic = topic
         self._on_record = on_record
         self._on_restart = on_restart
         self._settings = settings
+        self._skim = skim
+        self._skimmed: dict[bytes | None, list[Message]] | None = None
         self._thread = threading.Thread(target=self._run, name=f"table {topic}", daemon=True)
         self._changed = threading.Condition()
         self._position = 0
@@ -135,6 +147,7 @@ class TableReader:
             self._report(error.args[0])
             return False
         partition.offset = begin
+        self._skimmed = {} if self._skim and begin < end else None
         self._consumer.assign([partition])
         with self._changed:
             self._position, self._target = begin, end
@@ -147,6 +160,7 @@ class TableReader:
             self._apply(message)
         elif error.code() == KafkaError._PARTITION_EOF:
             # Says how far the log has been seen, markers of transactions and compacted offsets included.
+            self._give_skimmed()
             self._advance(message.offset())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             self._restart()
@@ -157,11 +171,30 @@ class TableReader:
         key, offset = message.key(), message.offset()
         if offset is None:
             return
+        if self._skimmed is not None:
+            self._skimmed.setdefault(key, []).append(message)
+            del self._skimmed[key][:-2]
+            if self._target is None or offset + 1 < self._target:
+                self._advance(None)
+                return
+            self._give_skimmed()
+        else:
+            self._give(key, message.value(), offset)
+        self._advance(offset + 1)
+
+    def _give_skimmed(self) -> None:
+        if self._skimmed is None:
+            return
+        kept = [message for messages in self._skimmed.values() for message in messages]
+        self._skimmed = None
+        for message in sorted(kept, key=lambda one: one.offset() or 0):
+            self._give(message.key(), message.value(), message.offset() or 0)
+
+    def _give(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         try:
-            self._on_record("" if key is None else key.decode(errors="replace"), message.value(), offset)
+            self._on_record("" if key is None else key.decode(errors="replace"), value, offset)
         except Exception:
             log.exception("A record of a table could not be taken in", topic=self._topic, key=key, offset=offset)
-        self._advance(offset + 1)
 
     def _advance(self, position: int | None) -> None:
         with self._changed:
@@ -179,6 +212,7 @@ class TableReader:
             self._on_restart()
         with self._changed:
             self._position, self._target = 0, None
+        self._skimmed = None
         self._consumer.unassign()
 
     def _report(self, error: KafkaError) -> None:

@@ -107,7 +107,7 @@ class Operator:
         tables = Tables(ContractTable(self._changed), PositionTable(self._changed), ReportTable(self._changed))
         positions = TableReader(kafka, names.progress, tables.positions.apply, tables.positions.reset)
         readers = (
-            TableReader(kafka, names.contract, tables.contract.apply, tables.contract.reset),
+            TableReader(kafka, names.contract, tables.contract.apply, tables.contract.reset, skim=True),
             positions,
             TableReader(kafka, names.dataplane, tables.reports.apply, tables.reports.reset),
         )

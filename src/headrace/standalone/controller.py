@@ -82,7 +82,9 @@ class Controller:
         self._reports = ReportTable(self._changed)
         self._readers = {
             self._names.resources: TableReader(kafka, self._names.resources, self.store.apply, self._store_lost),
-            self._names.contract: TableReader(kafka, self._names.contract, self._contract.apply, self._contract.reset),
+            self._names.contract: TableReader(
+                kafka, self._names.contract, self._contract.apply, self._contract.reset, skim=True
+            ),
             self._names.progress: TableReader(kafka, self._names.progress, self._positions.apply, self._positions.reset),
             self._names.dataplane: TableReader(kafka, self._names.dataplane, self._reports.apply, self._reports.reset),
         }

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from headrace.core.contract import BackoffPolicy, DeliveryOrder
 from headrace.core.delivery import RetryPolicy
 from headrace.core.progress import Progress, Straggler
-from headrace.dispatcher.catchup_plan import JobPlan, Pace, Patience, Waiting, at_end, is_blocked, plan_job, retry_of
+from headrace.dispatcher.catchup_plan import (
+    JobPlan,
+    Pace,
+    Patience,
+    Waiting,
+    at_end,
+    is_blocked,
+    left_behind,
+    plan_job,
+    retry_of,
+)
 
 ENDS = {0: 1_000, 1: 500}
 
@@ -117,6 +127,38 @@ def test_the_size_follows_what_jobs_get_through() -> None:
     for _ in range(40):
         pace.note(events=10, seconds=3.0)
     assert pace.size == 500
+
+
+@pytest.mark.parametrize(
+    ("did", "short", "wanted"),
+    [
+        ({"a": 400, "b": 100, "c": 101}, "abc", "b"),
+        ({"a": 400, "b": 10, "c": 10}, "b", "b"),
+        ({"a": 90, "b": 100}, "ab", ""),
+        ({"a": 90, "b": 100}, "", ""),
+        ({"a": 0, "b": 0}, "ab", "ab"),
+        ({"a": 0}, "a", "a"),
+        ({"a": 1}, "a", ""),
+        ({}, "", ""),
+    ],
+    ids=[
+        "far behind",
+        "only who is short",
+        "all short",
+        "all through",
+        "nobody did anything",
+        "alone, nothing",
+        "alone",
+        "lost",
+    ],
+)
+def test_a_lane_holds_others_up_when_it_is_short_and_far_behind_the_best(did: dict[str, int], short: str, wanted: str) -> None:
+    left = left_behind({(uid, 0): offsets for uid, offsets in did.items()}, [(uid, 0) for uid in short])
+    assert left == {(uid, 0) for uid in wanted}
+
+
+def test_lanes_of_different_partitions_are_not_compared() -> None:
+    assert left_behind({("a", 0): 1_000, ("a", 1): 10, ("b", 1): 9}, [("a", 1), ("b", 1)]) == frozenset()
 
 
 def test_a_stuck_lane_is_tried_less_and_less_often_until_it_gets_through() -> None:

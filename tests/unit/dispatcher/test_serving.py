@@ -140,3 +140,47 @@ def test_a_lane_with_only_a_retry_holds_no_other_lane_up(world: World) -> None:
     bulk = serving(world, "slow", "quick")
     tick(world, bulk, "slow", "quick")
     assert {tuple(job.ranges.items()) for job in world.jobs} == {((0, (20, 21)),), ((0, (500, 1_000)),)}
+
+
+def two_at_the_start(world: World) -> Bulk:
+    """Two lanes with a thousand events of partition 0 before them, and a job that serves both."""
+    for uid in ("a", "b"):
+        stored(world, uid, 0, Progress(0))
+        stored(world, uid, 1, Progress(1_000))
+    bulk = serving(world, "a", "b")
+    tick(world, bulk, "a", "b")
+    return bulk
+
+
+def uids_served(bulk: Bulk) -> list[set[str]]:
+    return [{uid for uid, _ in job.plan.places} for job in bulk._jobs.running]
+
+
+def test_a_job_that_was_too_large_for_all_of_its_lanes_is_followed_at_once_by_one_for_all(world: World) -> None:
+    bulk = two_at_the_start(world)
+    finish(world, 0, a=100, b=90)
+    tick(world, bulk, "a", "b")
+    assert uids_served(bulk) == [{"a", "b"}]
+    assert world.jobs[1].ranges[0][0] == 90
+
+
+def test_a_lane_that_falls_far_behind_gets_jobs_of_its_own_a_little_later(world: World) -> None:
+    bulk = two_at_the_start(world)
+    finish(world, 0, a=400, b=5)
+    tick(world, bulk, "a", "b")
+    assert uids_served(bulk) == [{"a"}]
+    tick(world, bulk, "a", "b", seconds=1.0)
+    assert uids_served(bulk) == [{"a"}, {"b"}]
+
+
+def test_what_a_job_tells_of_a_lane_that_it_does_not_serve_is_no_matter(world: World) -> None:
+    bulk = two_at_the_start(world)
+    records = {
+        ("a", 0): ProgressRecord(Progress(1_000), uid="a", topic_id="id-1"),
+        ("b", 0): ProgressRecord(Progress(1_000), uid="b", topic_id="id-1"),
+        ("a", 1): ProgressRecord(Progress(3), uid="a", topic_id="id-1"),
+        ("c", 0): ProgressRecord(Progress(7), uid="c", topic_id="id-1"),
+    }
+    world.jobs[0].end(records)
+    tick(world, bulk, "a", "b")
+    assert bulk._jobs.lost_in_a_row == 0

@@ -49,7 +49,8 @@ def work(
         log.error("A worker of a batch that follows the run's only one ends", topic=spec.topic, run=spec.owner)
         exit(1)
     engine = Engine(spec, task, clock, exit)
-    contract = TableReader(spec.control, spec.contract_topic or Internal(spec.instance).contract, engine.contract_record)
+    topic = spec.contract_topic or Internal(spec.instance).contract
+    contract = TableReader(spec.control, topic, engine.contract_record, skim=True)
     contract.start()
     engine.start(contract)
     try:

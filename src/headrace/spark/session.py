@@ -173,6 +173,11 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "10s",
         ARROW_ROWS: "1",
         PYTHON_BUFFER: "16",
+        # Idle consumers hold what they have fetched; a job that follows at once still finds them.
+        "spark.kafka.consumer.cache.timeout": "10s",
+        "spark.kafka.consumer.cache.evictorThreadRunInterval": "5s",
+        "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+        "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
     }
     return conf | _place(settings) | dict(settings.conf)
 

@@ -23,8 +23,13 @@ class Source:
         return self._base() | {"subscribe": self.topic, "startingOffsets": self._offsets(starts)}
 
     def batch(self, ranges: Mapping[int, tuple[int, int]]) -> dict[str, str]:
-        """The partitions in `ranges`, from the first offset of each to before the second. Offsets that are gone end the job."""
+        """The partitions in `ranges`, from the first offset of each to before the second. Offsets that are gone end the job.
+
+        Spark keeps its consumers for those who name the same group: with a group of its own every job would leave one per partition
+        behind, with what that has fetched. Nothing is ever asked of the group.
+        """
         return self._base() | {
+            "kafka.group.id": f"{self.group_prefix}-jobs",
             "assign": json.dumps({self.topic: sorted(ranges)}),
             "startingOffsets": self._offsets({partition: start for partition, (start, _) in ranges.items()}),
             "endingOffsets": self._offsets({partition: end for partition, (_, end) in ranges.items()}),

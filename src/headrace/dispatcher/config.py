@@ -92,7 +92,7 @@ class Timing:
     backoff_max: float = 30.0
     describe: float = 5.0
     stop: float = 20.0
-    job: float = 5.0
+    job: float = 8.0
     bulk: float = 30.0
 
 

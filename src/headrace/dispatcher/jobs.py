@@ -57,8 +57,11 @@ class Track(StrEnum):
     SLOW = "slow"
 
 
-_LENGTH = {Track.MAIN: 1.0, Track.STUCK: 1.0, Track.SLOW: 10.0}
+_LENGTH = {Track.MAIN: 1.0, Track.STUCK: 0.6, Track.SLOW: 6.0}
 """How long jobs send, in times of `Timing.job`."""
+
+_FILLED = 0.8
+"""How much of that time a range should fill. Starting and ending a job takes about a second."""
 
 _LINGER = {Track.MAIN: 1.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
 """Seconds that requests under way are waited for at the end: broken off, they would be repeated, and never end."""
@@ -87,7 +90,7 @@ class Jobs:
         self._runs = runs
         self._base = base
         self._wake = wake
-        self._pace = {track: Pace(services.config.timing.job * _LENGTH[track] * 0.6) for track in Track}
+        self._pace = {track: Pace(services.config.timing.job * _LENGTH[track] * _FILLED) for track in Track}
         self._patience = Patience()
         self._running: dict[Track, JobRun] = {}
         self._served: dict[Place, float] = {}

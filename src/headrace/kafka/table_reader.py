@@ -105,10 +105,13 @@ class TableReader:
         """Wait until the record at `offset` has been given to `on_record`. Raises `Retriable` at the deadline."""
         self._wait(lambda: self._position > offset, deadline, f"offset {offset} was not reached in time")
 
-    def close(self) -> None:
-        """Stop reading; returns when the thread has ended, so that no call of `on_record` follows."""
+    def close(self, wait: bool = True) -> None:
+        """Stop reading; returns when the thread has ended, so that no call of `on_record` follows.
+
+        Without `wait` it returns at once, and a call that has begun may still go on.
+        """
         self._closing = True
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
+        if wait and self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     @property
@@ -131,7 +134,7 @@ class TableReader:
                 self._consumer.poll(_RETRY)  # serves callbacks; nothing is assigned yet
                 continue
             message = self._consumer.poll(_POLL)
-            if message is not None:
+            if message is not None and not self._closing:
                 self._take(message)
         self._consumer.close()
 

@@ -92,10 +92,9 @@ class Publisher:
             return False
 
     def close(self, seconds: float) -> None:
-        """Write what is queued, within `seconds`, and let go."""
+        """Write what is queued, within `seconds`, and let go. The thread ends a moment later: it has nothing left to tell."""
         self.flush(seconds)
         self._closing = True
-        self._thread.join()
 
     def _connect(self) -> Producer:
         return Producer(

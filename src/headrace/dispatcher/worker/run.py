@@ -65,7 +65,7 @@ def work(
         raise
     engine.intake.end()
     engine.stopped.wait()
-    contract.close()
+    contract.close(wait=False)
     if spec.mode is Mode.CATCHUP:
         rows = [catchup_row(*record) for record in engine.final_records()]
         yield pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], names=[FRAME_COLUMN])

@@ -44,6 +44,8 @@ appender.out.filter.cancelled.onMatch = DENY
 appender.out.filter.cancelled.onMismatch = NEUTRAL
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
+logger.source.name = org.apache.spark.sql.kafka010.KafkaSourceProvider
+logger.source.level = error
 logger.kafka.name = org.apache.kafka.clients
 logger.kafka.level = error
 """

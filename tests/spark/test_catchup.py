@@ -14,6 +14,7 @@ from headrace.kafka.settings import KafkaSettings
 from tests.conftest import TopicFactory
 from tests.spark.dispatcher_process import DispatcherProcess
 from tests.spark.plane import Plane, ids, repeated
+from tests.support.processes import connected
 from tests.support.subscriber import Answer, Request, Subscriber, subscriber
 from tests.support.waiting import eventually
 
@@ -142,13 +143,10 @@ def test_a_lost_job_leaves_its_range_to_the_next_one(
         subscriptions.append(plane.subscribe(name, live.url()))
         plane.wait_ready(*subscriptions, topic=name)
         run = plane.run(name)
-        workers = set(eventually(lambda: dispatcher.workers, 30))
         subscriptions.append(plane.subscribe(name, late.url(), at="begin"))
         eventually(lambda: len(late.ids) > 30, 60, "the job")
-        victims = set(dispatcher.workers) - workers
-        assert victims
-        for victim in victims:
-            os.kill(victim, signal.SIGKILL)
+        [victim] = connected(dispatcher.workers, late.port)
+        os.kill(victim, signal.SIGKILL)
         all_of(late, ids(1_200))
         assert "A catch-up job is lost" in dispatcher.log
         assert plane.run(name) == run

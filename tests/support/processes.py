@@ -27,6 +27,23 @@ def workers(pids: Collection[int]) -> list[int]:
     return [pid for pid, above in parents.items() if parents.get(above) == spark]
 
 
+def connected(pids: Collection[int], port: int) -> list[int]:
+    """Those of the processes that have a connection to this port of the loopback interface."""
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    sockets = {f"socket:[{row[9]}]" for row in rows if row[2].endswith(f":{port:04X}")}
+    return [pid for pid in pids if sockets & _files(pid)]
+
+
+def _files(pid: int) -> set[str]:
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            found.add(os.readlink(link))
+        except OSError:
+            continue
+    return found
+
+
 def _program(pid: int) -> str:
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))

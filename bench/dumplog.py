@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.system import proportional, tree
 from headrace.cli.output import print_table
 from headrace.kafka.admin import Admin
 from headrace.kafka.embedded import EmbeddedKafka
@@ -33,7 +34,7 @@ MODES: Mapping[str, Sequence[str]] = {
     "records with data": ("--deep-iteration", "--print-data-log"),
 }
 
-_SAMPLE = 0.02
+_SAMPLE = 0.1
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def segment(mb: int, record: int, codec: str) -> Iterator[Path]:
 
 
 def measure(argv: Sequence[str], env: Mapping[str, str], out: Path) -> tuple[float, float, float]:
-    """Seconds, CPU seconds and the largest memory (MiB) of a process whose output goes to `out`."""
+    """Seconds, CPU seconds and the largest memory (MiB) of a process and those below it, whose output goes to `out`."""
     started = time.monotonic()
     memory = 0
     with out.open("wb") as file:
@@ -76,16 +77,10 @@ def measure(argv: Sequence[str], env: Mapping[str, str], out: Path) -> tuple[flo
             if pid:
                 break
             # Not what the kernel says in the end: that counts the memory of the process that started it, too.
-            memory = max(memory, _high_water(process.pid))
+            memory = max(memory, sum(proportional(one) for one in tree(process.pid)))
             time.sleep(_SAMPLE)
         process.returncode = os.waitstatus_to_exitcode(status)
     return time.monotonic() - started, usage.ru_utime + usage.ru_stime, memory / 1024
-
-
-def _high_water(pid: int) -> int:
-    """The largest resident memory so far, in KiB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
 def compare(path: Path, scratch: Path) -> Iterator[Run]:

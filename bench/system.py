@@ -132,7 +132,7 @@ class System:
 
     def processes(self, part: str) -> list[int]:
         """The process of a part and all below it."""
-        return list(_tree(int(self.run["parts"][part]["pid"])))
+        return list(tree(int(self.run["parts"][part]["pid"])))
 
     def cpu(self, part: str) -> float:
         """CPU seconds that a part has used so far, all its processes together (dead ones are not counted)."""
@@ -140,7 +140,7 @@ class System:
 
     def memory(self, part: str) -> float:
         """Proportional set size of a part in MiB, all its processes together."""
-        return sum(_pss(pid) for pid in self.processes(part)) / 1024
+        return sum(proportional(pid) for pid in self.processes(part)) / 1024
 
 
 @contextmanager
@@ -224,7 +224,8 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _tree(pid: int) -> Iterator[int]:
+def tree(pid: int) -> Iterator[int]:
+    """A process and all below it."""
     yield pid
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -232,7 +233,7 @@ def _tree(pid: int) -> Iterator[int]:
         except OSError:
             continue
         for child in children:
-            yield from _tree(int(child))
+            yield from tree(int(child))
 
 
 def _cpu(pid: int) -> float:
@@ -243,7 +244,8 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _pss(pid: int) -> int:
+def proportional(pid: int) -> int:
+    """Proportional set size in KiB; 0 of a process that is gone."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

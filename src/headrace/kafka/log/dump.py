@@ -6,18 +6,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 from headrace.base.errors import Terminal
-from headrace.kafka.log.batch import Batch
+from headrace.kafka.log import parts
 from headrace.kafka.log.damage import CorruptRecords, Damage
 from headrace.kafka.log.decoders import Decoded, Decoder
 from headrace.kafka.log.findings import FileFindings
 from headrace.kafka.log.indexes import OffsetIndex, TimeIndex, aborted_transactions, base_offset, producer_snapshot
 from headrace.kafka.log.legacy import Message, messages_of
-from headrace.kafka.log.printers import Aside, Printer
+from headrace.kafka.log.parts import Place
+from headrace.kafka.log.printers import Aside, Printer, PrinterKind
 from headrace.kafka.log.records import RawRecord, raw_records
-from headrace.kafka.log.segment import SegmentFile, read_segment
+from headrace.kafka.log.segment import Entry, SegmentFile, read_segment
 from headrace.kafka.log.verify import verify_offsets, verify_times
 
 Progress = Callable[[Path, int, int], None]
@@ -158,43 +161,59 @@ class Dump:
 
     def _log(self, path: Path, found: FileFindings) -> None:
         self._printer.note(_heading(path))
-        last = -1
         with SegmentFile(path, self._options.max_bytes) as file:
             tell = self._teller(path, file.size)
-            for entry in read_segment(file, progress=tell):
-                if isinstance(entry, Damage):
-                    if self._options.max_bytes is None or not entry.at_end:
-                        found.damages.append(entry)
-                        self._printer.damage(path, entry)
-                    continue
-                if not entry.valid:
-                    found.bad_checksums.add(entry.position, entry.last_offset)
-                if self._options.select is None:
-                    self._printer.batch(entry)
-                if self._options.deep:
-                    try:
-                        last = self._records(entry, last, found)
-                    except CorruptRecords as error:
-                        found.unreadable.append((entry.position, error.message))
+            at, place = 0, Place(last=-1)
+            if file.size >= parts.LEAST and parts.processes() > 1 and self._options.decoder is None:
+                at = self._in_parts(file, place, found, tell)
+            self._entries(read_segment(file, at, progress=tell), path, place, found)
+
+    def _in_parts(self, file: SegmentFile, place: Place, found: FileFindings, tell: Callable[[int], None] | None) -> int:
+        """Dump what can be dumped in parts; where the rest begins."""
+        at = 0
+        work = partial(_dump_part, self._options, self._printer.kind, self._printer.contents, self._printer.metadata)
+        for part, dumped in parts.dump_parts(parts.parts_of(file), work):
+            if tell:
+                tell(part.begin)
+            self._printer.copy(dumped.text)
+            place.go_on(dumped.place, found)
+            found.extend(dumped.found)
+            at = part.end
+        return at
+
+    def _entries(self, entries: Iterator[Entry | Damage], path: Path, place: Place, found: FileFindings) -> None:
+        for entry in entries:
+            if isinstance(entry, Damage):
+                if self._options.max_bytes is None or not entry.at_end:
+                    found.damages.append(entry)
+                    self._printer.damage(path, entry)
+                continue
+            if not entry.valid:
+                found.bad_checksums.add(entry.position, entry.last_offset)
+            if self._options.select is None:
+                self._printer.batch(entry)
+            if self._options.deep:
+                try:
+                    self._records(entry, place, found)
+                except CorruptRecords as error:
+                    found.unreadable.append((entry.position, error.message))
 
     def _teller(self, path: Path, size: int) -> Callable[[int], None] | None:
         progress = self._progress
         return (lambda position: progress(path, position, size)) if progress else None
 
-    def _records(self, entry: Batch | Message, last: int, found: FileFindings) -> int:
-        """Print the records of `entry`; `last` is the offset of the record before, returned is that of its own last."""
+    def _records(self, entry: Entry, place: Place, found: FileFindings) -> None:
+        """Print the records of `entry`, and move `place` on with them."""
         if isinstance(entry, Message):
             for message in messages_of(entry):
-                if message.offset != last + 1:
-                    found.gaps.add(last, message.offset)
-                last = message.offset
+                place.go_on(Place(message.offset, message.offset), found)
                 self._printer.message(message, self._decode_message(message))
-            return last
+            return
         shown = self._options.select is None
         for records in raw_records(entry):
             if not records:
                 continue
-            last = _find_gaps(entry.base_offset, records, last, found)
+            _find_gaps(entry.base_offset, records, place, found)
             if self._options.decoder is None or entry.is_control:
                 if shown:
                     self._printer.records(entry, records)
@@ -208,7 +227,6 @@ class Dump:
                         self._printer.batch(entry)
                         shown = True
                 self._printer.decoded(entry, record, decoded)
-        return last
 
     def _decode_message(self, message: Message) -> Decoded | None:
         decoder = self._options.decoder
@@ -226,13 +244,20 @@ def _heading(path: Path) -> str:
     return f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}"
 
 
-def _find_gaps(base: int, records: list[RawRecord], last: int, found: FileFindings) -> int:
-    """Note where the offsets of `records` do not follow each other, or `last`; returns the last of them."""
+def _dump_part(options: Options, kind: PrinterKind, contents: bool, metadata: bool, part: parts.Part) -> parts.Dumped:
+    """In a process of its own."""
+    out, found, place = BytesIO(), FileFindings(str(part.path)), Place()
+    dump = Dump(options, kind(out, contents=contents, metadata=metadata))
+    with SegmentFile(part.path, part.end) as file:
+        dump._entries(read_segment(file, part.begin), part.path, place, found)
+    return parts.Dumped(out.getvalue(), found, place)
+
+
+def _find_gaps(base: int, records: list[RawRecord], place: Place, found: FileFindings) -> None:
+    """Move `place` on over `records`, and note where their offsets do not follow each other, or those before."""
     first, end = base + records[0][0], base + records[-1][0]
-    if first == last + 1 and end - first == len(records) - 1:
-        return end
+    if end - first == len(records) - 1:
+        place.go_on(Place(first, end), found)
+        return
     for record in records:
-        if base + record[0] != last + 1:
-            found.gaps.add(last, base + record[0])
-        last = base + record[0]
-    return last
+        place.go_on(Place(base + record[0], base + record[0]), found)

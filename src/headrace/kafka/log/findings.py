@@ -25,6 +25,11 @@ class Bounded:
         if len(self.pairs) < KEPT:
             self.pairs.append((first, second))
 
+    def extend(self, more: Bounded) -> None:
+        """Add what was found further on."""
+        self.pairs += more.pairs[: KEPT - len(self.pairs)]
+        self.total += more.total
+
     def lines(self, form: str) -> Iterator[str]:
         """`form` filled in for each pair, then how many there are besides."""
         for pair in self.pairs:
@@ -55,6 +60,13 @@ class FileFindings:
     """Position of a batch whose records can't be read, and why."""
     problem: str = ""
     """Why the file could not be dumped, or not to its end."""
+
+    def extend(self, more: FileFindings) -> None:
+        """Add what was found in the records of a later part of the same segment."""
+        self.gaps.extend(more.gaps)
+        self.bad_checksums.extend(more.bad_checksums)
+        self.damages += more.damages
+        self.unreadable += more.unreadable
 
     @property
     def harmful(self) -> bool:

@@ -23,14 +23,30 @@ Aside = OffsetEntry | TimeEntry | AbortedTransaction | ProducerEntry
 """An entry of a file beside the segment."""
 
 
+class PrinterKind(Protocol):
+    """Makes printers of one kind."""
+
+    def __call__(self, out: BinaryIO, *, contents: bool, metadata: bool) -> Printer:
+        """One that prints to `out`."""
+
+
 class Printer(Protocol):
-    """The seam between reading and printing. `contents`: keys and values too; `metadata`: what stands before them."""
+    """The seam between reading and printing. `contents`: keys and values too; `metadata`: what stands before them; `kind` makes
+    others like it.
+    """
 
     contents: bool
     metadata: bool
 
+    @property
+    def kind(self) -> PrinterKind:
+        """Its class."""
+
     def note(self, line: str) -> None:
         """A remark for people, on a line of its own."""
+
+    def copy(self, printed: bytes) -> None:
+        """What a printer of the same kind has printed."""
 
     def file(self, path: Path) -> None:
         """A file begins."""
@@ -65,6 +81,13 @@ class TextPrinter:
 
     def note(self, line: str) -> None:
         self._out.write(line.encode() + b"\n")
+
+    @property
+    def kind(self) -> PrinterKind:
+        return type(self)
+
+    def copy(self, printed: bytes) -> None:
+        self._out.write(printed)
 
     def file(self, path: Path) -> None:
         self.note(f"Dumping {path}")
@@ -123,6 +146,13 @@ class JsonPrinter:
 
     def note(self, line: str) -> None:
         self._put("note", {"text": line})
+
+    @property
+    def kind(self) -> PrinterKind:
+        return type(self)
+
+    def copy(self, printed: bytes) -> None:
+        self._out.write(printed)
 
     def file(self, path: Path) -> None:
         self._put("file", {"path": str(path)})

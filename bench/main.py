@@ -211,9 +211,10 @@ def main() -> int:
     build_tools()
     where = machine()
     with system() as one, sink() as target:
-        error_console().print("warming up ...", style="dim")
-        for _ in backlog("warm-up", 1, "unordered", "")(one, target, QUICK):
-            pass
+        if not options.quick:
+            error_console().print("warming up ...", style="dim")
+            for _ in backlog("warm-up", 1, "unordered", "")(one, target, QUICK):
+                pass
         for name in chosen:
             for figure in BENCHMARKS[name](one, target, QUICK if options.quick else FULL):
                 figures.append(figure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -111,6 +112,21 @@ def test_a_killed_kafka_loses_nothing_that_was_accepted(system: System, inbox: I
     system.recovered("kafka", before)
     stream.flows(100)
     repeats = stream.end()
+    assert repeats["unordered"] <= IN_FLIGHT + 2 * RATE
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_disk_that_fills_loses_nothing_that_was_accepted(system: System, inbox: Inbox) -> None:
+    """The kernel refuses Kafka's writes as it does on a full disk; the Kafka that is started after it has room again."""
+    stream = Stream(system, inbox)
+    kafka = system.part("kafka").pid
+    room = max(path.stat().st_size for path in system.folder.kafka.rglob("*.log")) + 20_000
+    resource.prlimit(kafka, resource.RLIMIT_FSIZE, (room, room))
+    system.recovered("kafka", kafka)
+    stream.flows(100)
+    repeats = stream.end()
+    assert stream.load.refused
     assert repeats["unordered"] <= IN_FLIGHT + 2 * RATE
 
 

@@ -118,6 +118,17 @@ def test_a_reader_that_skims_is_ready_though_the_topic_ends_with_the_marker_of_a
     assert [value for _, value, _ in seen] == [b"2", b"3"]
 
 
+def test_a_writer_that_begins_twice_goes_on(exclusive: Exclusive, read: Read) -> None:
+    writer = exclusive()
+    writer.init()
+    writer.put("a", b"1")
+    writer.init()
+    last = writer.put("a", b"2")
+    reader, seen = read()
+    reader.wait_applied(last, Deadline(10))
+    assert [value for _, value, _ in seen] == [b"1", b"2"]
+
+
 def test_a_reader_of_an_empty_topic_is_ready(read: Read) -> None:
     reader, seen = read()
     reader.wait_ready(Deadline(10))

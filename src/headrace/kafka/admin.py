@@ -78,7 +78,9 @@ class Admin:
         self._groups = GroupClient(settings, timeout)
         self._where = f"Kafka at {settings.bootstrap_servers}"
         self._refused: KafkaError | None = None
-        self._client = AdminClient(settings.client(**ADMIN_CLIENT, error_cb=self._note))
+        self._settings = settings
+        self._client = self._connect()
+        self._retired: tuple[float, AdminClient | None] = (time.monotonic(), None)
 
     # Topics
 
@@ -223,7 +225,22 @@ class Admin:
         except KafkaException as error:
             if unless is not None and _code(error) == unless:
                 return None
+            if _code(error) == KafkaError._TIMED_OUT:
+                self._retire()
             raise kafka_error(error, subject) from error
+
+    def _connect(self) -> AdminClient:
+        return AdminClient(self._settings.client(**ADMIN_CLIENT, error_cb=self._note))
+
+    def _retire(self) -> None:
+        """Go on with a new client: one that has seen its Kafka start may wait for a controller for ever.
+
+        The old one is kept for a while, for those who still wait for its answers.
+        """
+        since, _ = self._retired
+        if time.monotonic() - since > 3 * self._timeout:
+            self._retired = time.monotonic(), self._client
+            self._client = self._connect()
 
     def _note(self, error: KafkaError) -> None:
         """What the library reports of its connections; a refusal stands until the connection is made after all."""

@@ -51,12 +51,15 @@ class Transactions:
         self._lock = threading.Lock()
         self._unfinished = _Unfinished.NOTHING
         self._over: HeadraceError | None = None
+        self._begun = False
         self.producer = connect()
 
     def init(self) -> None:
-        """Fence older writers and finish what they left open."""
+        """Fence older writers and finish what they left open. Done once; nothing more when it is called again."""
         with self._lock:
-            self._patiently(self.producer.init_transactions, Deadline(self._timeout))
+            if not self._begun:
+                self._patiently(self.producer.init_transactions, Deadline(self._timeout))
+                self._begun = True
 
     def write(self, batch: Sequence[Record]) -> int:
         """Write all or nothing; returns the last offset. Raises `Fenced`; `Retriable` (outcome unknown); `Terminal`: no more writes."""

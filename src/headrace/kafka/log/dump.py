@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 from headrace.base.errors import Terminal
@@ -164,7 +163,7 @@ class Dump:
         with SegmentFile(path, self._options.max_bytes) as file:
             tell = self._teller(path, file.size)
             at, place = 0, Place(last=-1)
-            if file.size >= parts.LEAST and parts.processes() > 1 and self._options.decoder is None:
+            if self._options.deep and self._options.decoder is None and file.size >= parts.LEAST and parts.processes() > 1:
                 at = self._in_parts(file, place, found, tell)
             self._entries(read_segment(file, at, progress=tell), path, place, found)
 
@@ -172,10 +171,10 @@ class Dump:
         """Dump what can be dumped in parts; where the rest begins."""
         at = 0
         work = partial(_dump_part, self._options, self._printer.kind, self._printer.contents, self._printer.metadata)
-        for part, dumped in parts.dump_parts(parts.parts_of(file), work):
+        for part, printed, dumped in parts.dump_parts(parts.parts_of(file), work):
             if tell:
                 tell(part.begin)
-            self._printer.copy(dumped.text)
+            self._printer.copy(printed)
             place.go_on(dumped.place, found)
             found.extend(dumped.found)
             at = part.end
@@ -244,13 +243,15 @@ def _heading(path: Path) -> str:
     return f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}"
 
 
-def _dump_part(options: Options, kind: PrinterKind, contents: bool, metadata: bool, part: parts.Part) -> parts.Dumped:
+def _dump_part(
+    options: Options, kind: PrinterKind, contents: bool, metadata: bool, part: parts.Part, out: Path
+) -> parts.Dumped:
     """In a process of its own."""
-    out, found, place = BytesIO(), FileFindings(str(part.path)), Place()
-    dump = Dump(options, kind(out, contents=contents, metadata=metadata))
-    with SegmentFile(part.path, part.end) as file:
+    found, place = FileFindings(str(part.path)), Place()
+    with SegmentFile(part.path, part.end) as file, out.open("wb") as stream:
+        dump = Dump(options, kind(stream, contents=contents, metadata=metadata))
         dump._entries(read_segment(file, part.begin), part.path, place, found)
-    return parts.Dumped(out.getvalue(), found, place)
+    return parts.Dumped(found, place)
 
 
 def _find_gaps(base: int, records: list[RawRecord], place: Place, found: FileFindings) -> None:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from headrace.kafka.log.batch import HEADER, LOG_OVERHEAD
 from headrace.kafka.log.findings import FileFindings
-from headrace.kafka.log.segment import SegmentFile, plausible
+from headrace.kafka.log.segment import SegmentFile, length_at, plausible
 
 LEAST = 64 << 20
 """Bytes of a segment that is worth the start of processes."""
@@ -83,7 +83,7 @@ def parts_of(file: SegmentFile) -> Iterator[Part]:
         if at - begin >= PART:
             yield Part(file.path, begin, at)
             begin = at
-        at += LOG_OVERHEAD + int.from_bytes(header[8:12], "big")
+        at += LOG_OVERHEAD + length_at(header, 0)
 
 
 def dump_parts(parts: Iterator[Part], dump: DumpPart) -> Iterator[tuple[Part, bytes, Dumped]]:

@@ -70,24 +70,31 @@ class Printer(Protocol):
         """An entry of an index or a producer snapshot."""
 
 
-class TextPrinter:
-    """Text on `out`."""
+class _OnStream:
+    """What all printers to `out` share."""
 
     def __init__(self, out: BinaryIO, *, contents: bool, metadata: bool) -> None:
         self._out = out
         self.contents = contents
         self.metadata = metadata
-        self._prefix = b" " if metadata else b"| "
 
-    def note(self, line: str) -> None:
-        self._out.write(line.encode() + b"\n")
+    def copy(self, printed: bytes) -> None:
+        self._out.write(printed)
+
+
+class TextPrinter(_OnStream):
+    """Text on `out`."""
+
+    def __init__(self, out: BinaryIO, *, contents: bool, metadata: bool) -> None:
+        super().__init__(out, contents=contents, metadata=metadata)
+        self._prefix = b" " if metadata else b"| "
 
     @property
     def kind(self) -> PrinterKind:
         return type(self)
 
-    def copy(self, printed: bytes) -> None:
-        self._out.write(printed)
+    def note(self, line: str) -> None:
+        self._out.write(line.encode() + b"\n")
 
     def file(self, path: Path) -> None:
         self.note(f"Dumping {path}")
@@ -136,23 +143,15 @@ class TextPrinter:
             self._out.write(text.producer_line(entry))
 
 
-class JsonPrinter:
+class JsonPrinter(_OnStream):
     """JSON lines on `out`; each object says in `kind` what it is. Bytes that are not UTF-8 are `{"base64": ...}`."""
-
-    def __init__(self, out: BinaryIO, *, contents: bool, metadata: bool) -> None:
-        self._out = out
-        self.contents = contents
-        self.metadata = metadata
-
-    def note(self, line: str) -> None:
-        self._put("note", {"text": line})
 
     @property
     def kind(self) -> PrinterKind:
         return type(self)
 
-    def copy(self, printed: bytes) -> None:
-        self._out.write(printed)
+    def note(self, line: str) -> None:
+        self._put("note", {"text": line})
 
     def file(self, path: Path) -> None:
         self._put("file", {"path": str(path)})

@@ -190,7 +190,7 @@ def _next_batch(file: SegmentFile, position: int) -> int:
         while (magic := data.find(b"\x02", at + 16, last + 17)) >= 0:
             at = magic - 16
             candidate = position + at - start
-            if plausible(data, at, file.size - candidate) and file.crc_is_right(candidate, LOG_OVERHEAD + _length(data, at)):
+            if plausible(data, at, file.size - candidate) and file.crc_is_right(candidate, LOG_OVERHEAD + length_at(data, at)):
                 return candidate
             at += 1
         if position + len(data) - start >= file.size:
@@ -199,5 +199,6 @@ def _next_batch(file: SegmentFile, position: int) -> int:
     return file.size
 
 
-def _length(data: bytes, start: int) -> int:
+def length_at(data: bytes, start: int) -> int:
+    """What the header at `data[start:]` says of the bytes after its size field."""
     return int.from_bytes(data[start + 8 : start + 12], "big")

@@ -11,17 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._scram import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
 
 from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, Terminal
 from headrace.kafka.admin import Admin
-from headrace.kafka.auth import Protocol
+from headrace.kafka.auth import Mechanism, Protocol
 from headrace.kafka.cluster.certificates import Authority, Pair
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.java import java_home
@@ -30,10 +24,10 @@ from headrace.kafka.ports import free_port
 from headrace.kafka.runtime import QUICK_JVM, KafkaRuntime
 from headrace.kafka.settings import Auth, KafkaSettings, load_auth
 from headrace.kafka.table import TableReader, TableWriter
+from tests.support.securedkafka import LOGIN, SCRAM, asks_for_certificate, set_password, shows_certificate
 from tests.support.tokenserver import AUDIENCE, CLIENT, SCOPE, SECRET, TokenServer
 
 USER, PASSWORD = "ann", 'pa"ss\\word; with=all, sorts'
-_LOGIN = "org.apache.kafka.common.security"
 _PASSWORD_IN_JAAS = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -83,23 +77,16 @@ CASES = ("scram-512-tls", "scram-256-tls", "plain-tls", "plain", "scram", "mutua
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority = Authority("test authority")
-    server, tokens = authority.broker(), TokenServer()
-    tls = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": server.key,
-        "ssl.keystore.certificate.chain": server.certificate,
-    }
-    asking = {"ssl.client.auth": "required", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority.certificate}
+    tls, tokens = shows_certificate(authority), TokenServer()
     login = {
+        **SCRAM,
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        "plain.sasl.jaas.config": f'{_LOGIN}.plain.PlainLoginModule required user_{USER}="{_PASSWORD_IN_JAAS}";',
-        "scram-sha-256.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
-        "scram-sha-512.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
+        "plain.sasl.jaas.config": f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{_PASSWORD_IN_JAAS}";',
     }
     bearer = {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-        "oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
-        "oauthbearer.sasl.server.callback.handler.class": f"{_LOGIN}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+        "oauthbearer.sasl.jaas.config": f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
+        "oauthbearer.sasl.server.callback.handler.class": f"{LOGIN}.oauthbearer.OAuthBearerValidatorCallbackHandler",
         "oauthbearer.sasl.oauthbearer.jwks.endpoint.url": tokens.keys,
         "oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
     }
@@ -107,7 +94,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     listeners = (
         Listener("SECURE", ports["SECURE"], Protocol.SASL_SSL, properties={**tls, **login, **bearer}),
         Listener("LOGIN", ports["LOGIN"], Protocol.SASL_PLAINTEXT, properties=login),
-        Listener("MUTUAL", ports["MUTUAL"], Protocol.SSL, properties={**tls, **asking}),
+        Listener("MUTUAL", ports["MUTUAL"], Protocol.SSL, properties={**tls, **asks_for_certificate(authority)}),
         Listener("TLS", ports["TLS"], Protocol.SSL, properties=tls),
     )
     broker = EmbeddedKafka(
@@ -117,16 +104,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         jvm_options=(*QUICK_JVM, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.keys}"),
     )
     with tokens.running(), broker:
-        _add_user(broker)
+        set_password(broker.settings, USER, PASSWORD, (Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512))
         yield Secured(broker, ports, authority, authority.user(USER), tokens)
-
-
-def _add_user(broker: EmbeddedKafka) -> None:
-    client = AdminClient(broker.settings.client())
-    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        wanted = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
-        for future in client.alter_user_scram_credentials([wanted]).values():
-            future.result(30)
 
 
 @pytest.mark.parametrize("case", CASES)

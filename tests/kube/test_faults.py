@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import signal
+import ssl
+import time
 from typing import Any
 
 import pytest
+import yaml
 
 from headrace.kafka.settings import KafkaSettings
+from headrace.kube.certificates import Certificate
 from tests.kube.installation import NAMESPACE, Installation, Process
 from tests.support.waiting import eventually
 
@@ -121,3 +127,25 @@ def test_a_lost_certificate_is_made_again(system: Installation) -> None:
     eventually(lambda: cluster.exists("secret/headrace-webhook-certificate", NAMESPACE), 180, interval=0.5)
     eventually(lambda: cluster.apply(broker("certified"), check=False).returncode == 0, 180, interval=0.5)
     cluster.kubectl("delete", "broker/certified", "--timeout=240s")
+
+
+def test_an_expired_certificate_is_replaced(system: Installation) -> None:
+    cluster = system.cluster
+    shown = ssl.get_server_certificate(("localhost", system.webhook_port))
+    hosts = ("headrace-webhook.knative-eventing.svc", "headrace-webhook.knative-eventing", "localhost")
+    expired = Certificate.make(hosts, 1.0, time.time() - 2 * 86_400)
+    cluster.kubectl(
+        "patch", "secret/headrace-webhook-certificate", "-n", NAMESPACE, "-p", yaml.safe_dump({"data": expired.to_secret()})
+    )
+    # As it would be had nobody looked for a day: the API server trusts no other.
+    bundle = base64.b64encode(expired.authority).decode()
+    for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+        hooks = range(len(cluster.get(f"{kind}/headrace")["webhooks"]))
+        patch = [{"op": "replace", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": bundle} for number in hooks]
+        cluster.kubectl("patch", f"{kind}/headrace", "--type=json", "-p", json.dumps(patch))
+    eventually(lambda: ssl.get_server_certificate(("localhost", system.webhook_port)) != shown, 180, interval=0.5)
+    eventually(lambda: cluster.apply(broker("renewed"), check=False).returncode == 0, 180, interval=0.5)
+    kept = Certificate.from_secret(cluster.get("secret/headrace-webhook-certificate", NAMESPACE)["data"])
+    assert kept is not None
+    assert not kept.due(hosts, time.time())
+    cluster.kubectl("delete", "broker/renewed", "--timeout=240s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -135,6 +136,84 @@ def test_a_channel_made_of_a_kafka_channel_delivers_to_its_subscription(
     eventually(lambda: not cluster.exists(f"configmap/{name}", NAMESPACE), 120)
     eventually(lambda: not cluster.exists("service/news-kn-channel", "default"), 120)
     system.plane.pop(name).stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.spec("CP-D1", "CP-D2", "CP-D3", "CP-D4")
+def test_a_subscriber_of_another_kind_is_reached_once_it_has_an_address(
+    system: Installation, sink: tuple[str, list[Event]]
+) -> None:
+    cluster, (url, got) = system.cluster, sink
+    cluster.apply(*_valve_kind())
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=240s", "crd/valves.example.dev")
+    early = trigger("of-valve", "resolving", "")
+    early["spec"]["subscriber"] = {"ref": {"apiVersion": "example.dev/v1", "kind": "Valve", "name": "v"}, "uri": "/events"}
+    of_service = trigger("of-service", "resolving", "")
+    of_service["spec"]["subscriber"] = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "plain"}}
+    cluster.apply(broker("resolving"), early, of_service)
+
+    def resolved(name: str, reason: str) -> bool:
+        return system.condition(f"trigger/{name}", "default", "SubscriberResolved").get("reason") == reason
+
+    for name in ("of-valve", "of-service"):
+        system.wait(lambda name=name: resolved(name, "ReferenceNotFound"), 120, f"{name} has no subscriber")  # type: ignore[misc]
+    cluster.apply({"apiVersion": "example.dev/v1", "kind": "Valve", "metadata": {"name": "v", "namespace": "default"}})
+    system.wait(lambda: resolved("of-valve", "ReferenceNotAddressable"), 120, "the valve is there without an address")
+    ports = [{"port": 80}]
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "plain", "namespace": "default"}}
+    cluster.apply({**service, "spec": {"ports": ports}})
+    status = json.dumps({"status": {"address": {"url": url}}})
+    cluster.kubectl("patch", "valve/v", "-n", "default", "--subresource=status", "--type=merge", "-p", status)
+    system.wait(lambda: cluster.exists("deployment/kafka-broker-dispatcher", NAMESPACE), 180, "the dispatcher is deployed")
+    system.run_pod("kafka-broker-dispatcher")
+    for name in ("of-valve", "of-service"):
+        system.wait_ready(f"trigger/{name}", "default", 500)
+    address = cluster.get("trigger/of-valve", "default")["status"]["subscriberUri"]
+    assert address == f"{url.rstrip('/')}/events"
+    address = cluster.get("trigger/of-service", "default")["status"]["subscriberUri"]
+    assert address == "http://plain.default.svc.cluster.local"
+    assert system.send(cluster.get("broker/resolving", "default")["status"]["address"]["url"], "1") == 202
+    system.wait(lambda: sent_ids(got) == ["1"], 180, "the event has come")
+
+    # What is gone again is said at once, without an edit of the Triggers.
+    cluster.kubectl("delete", "valve/v", "service/plain", "-n", "default")
+    for name in ("of-valve", "of-service"):
+        system.wait(lambda name=name: resolved(name, "ReferenceNotFound"), 120, f"{name} lost its subscriber")  # type: ignore[misc]
+    cluster.kubectl("delete", "trigger/of-valve", "trigger/of-service", "broker/resolving", "--timeout=240s")
+    cluster.kubectl("delete", "crd/valves.example.dev", "clusterrole/valves")
+    system.plane.pop("kafka-broker-dispatcher").stop()
+
+
+def _valve_kind() -> list[dict[str, Any]]:
+    """An Addressable that is not ours, and what its makers bring along to let us read it."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    return [
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "valves.example.dev"},
+            "spec": {
+                "group": "example.dev",
+                "names": {"kind": "Valve", "plural": "valves", "singular": "valve", "listKind": "ValveList"},
+                "scope": "Namespaced",
+                "versions": [version],
+            },
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "valves", "labels": {"duck.knative.dev/addressable": "true"}},
+            "rules": [{"apiGroups": ["example.dev"], "resources": ["valves"], "verbs": ["get", "list", "watch"]}],
+        },
+    ]
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.events.model import Event
+from headrace.http.sink import Answer, EventSink
 from headrace.kafka.settings import KafkaSettings
 from headrace.kube.crds import crds
 from tests.kube.cluster import Cluster, missing_binaries, tool
@@ -56,6 +58,21 @@ def system(cluster: Cluster, kafka: KafkaSettings, tmp_path_factory: pytest.Temp
         yield installation
     finally:
         installation.close()
+
+
+@pytest.fixture
+def sink() -> Iterator[tuple[str, list[Event]]]:
+    """A subscriber's address and what it was sent."""
+    got: list[Event] = []
+
+    def take(path: str, event: Event) -> Answer:
+        got.append(event)
+        return Answer(202)
+
+    server = EventSink(take)
+    server.start()
+    yield server.url, got
+    server.close()
 
 
 def have_binaries() -> None:

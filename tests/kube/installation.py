@@ -1,7 +1,7 @@
 """Headrace in a test's cluster: the chart's objects, operators as processes under the chart's ServiceAccount, and the data plane.
 
 No kubelet runs, so the data plane's processes are started here, from the arguments of the Deployments that the operator made: mounted
-ConfigMaps become files that follow them, and addresses of Services lead to the receiver's port.
+ConfigMaps and Secrets become files that follow them, and addresses of Services lead to the receiver's ports.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import yaml
 
 from headrace.kafka.ports import free_port
@@ -121,8 +123,8 @@ class Installation:
         self.webhook_port = free_port()
         self.operators: list[Process] = []
         self.plane: dict[str, Process] = {}
-        self.receiver_port = free_port()
-        self._mounts: dict[str, Path] = {}
+        self.receiver_port, self.receiver_tls_port = free_port(), free_port()
+        self._mounts: dict[Path, tuple[str, str]] = {}
         self._closing = threading.Event()
         self._mounter = threading.Thread(target=self._mount, daemon=True)
 
@@ -179,15 +181,19 @@ class Installation:
         container = self.deployment(name)["spec"]["template"]["spec"]["containers"][0]
         ops_port = free_port()
         folder = self.folder / name
+        ports = {"8080": self.receiver_port, "8443": self.receiver_tls_port}
         arguments = []
         for word in container["args"]:
+            option, _, value = word.partition("=")
             if word.startswith("--contract=file:"):
                 files = word.removeprefix("--contract=file:").split(",")
                 word = "--contract=file:" + ",".join(str(self._mounted(name, file)) for file in files)
             elif word.startswith("--ops-port="):
                 word = f"--ops-port={ops_port}"
-            elif word.startswith("--port="):
-                word = f"--port={self.receiver_port}"
+            elif option in ("--port", "--tls-port"):
+                word = f"{option}={ports[value]}"
+            elif option in ("--tls-cert", "--tls-key"):
+                word = f"{option}={self._mounted(name, value)}"
             elif word.startswith("--data-dir="):
                 word = f"--data-dir={folder}"
             arguments.append(word)
@@ -232,20 +238,21 @@ class Installation:
         parts = [*self.operators, *self.plane.values()]
         return "\n".join(f"--- {part.log_path.name}\n{part.log[-2500:]}" for part in parts)
 
-    def send(self, address: str, event_id: str, *, token: str = "", **attributes: str) -> int:
-        """POST an event to `status.address.url`, whose host leads to the receiver here; the status of the answer."""
+    def send(self, address: str, event_id: str, *, token: str = "", authority: str = "", **attributes: str) -> int:
+        """POST an event to `status.address.url`, whose host leads to the receiver here; the status of the answer.
+
+        With https, the receiver's certificate has to be one for that host, signed by `authority` (PEM).
+        """
         parts = urlsplit(address)
         headers = {"ce-specversion": "1.0", "ce-id": event_id, "ce-source": "/test", "ce-type": "test", "Host": parts.netloc}
         headers |= {f"ce-{name}": value for name, value in attributes.items()}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
-        url = f"http://127.0.0.1:{self.receiver_port}{parts.path or '/'}"
-        request = urllib.request.Request(url, b"{}", {**headers, "Content-Type": "application/json"}, method="POST")
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
+        headers |= {"Content-Type": "application/json"}
+        port = self.receiver_tls_port if parts.scheme == "https" else self.receiver_port
+        url = f"{parts.scheme}://127.0.0.1:{port}{parts.path or '/'}"
+        trusted = ssl.create_default_context(cadata=authority or None)
+        with httpx.Client(verify=trusted, trust_env=False, timeout=10) as client:
+            return client.post(url, content=b"{}", headers=headers, extensions={"sni_hostname": parts.hostname}).status_code
 
     def close(self) -> None:
         self._closing.set()
@@ -256,31 +263,34 @@ class Installation:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _mounted(self, deployment: str, file: str) -> Path:
-        """The file for a path in a pod, from the ConfigMap that is mounted there."""
+        """The file for a path in a pod, from the ConfigMap or Secret that is mounted there."""
         pod = self.deployment(deployment)["spec"]["template"]["spec"]
         folder, _, key = file.rpartition("/")
         mount = next(one for one in pod["containers"][0]["volumeMounts"] if one["mountPath"] == folder)
         volume = next(one for one in pod["volumes"] if one["name"] == mount["name"])
-        name = volume["configMap"]["name"]
-        path = self.folder / f"{name}.{key}"
-        self._mounts[name] = path
-        self._refresh(name, path)
+        what = (
+            f"configmap/{volume['configMap']['name']}" if "configMap" in volume else f"secret/{volume['secret']['secretName']}"
+        )
+        path = self.folder / f"{what.partition('/')[2]}.{key}"
+        self._mounts[path] = what, key
+        self._refresh(path)
         return path
 
     def _mount(self) -> None:
         while not self._closing.wait(0.3):
             for one in self.operators:
                 one.revive()
-            for name, path in list(self._mounts.items()):
+            for path in list(self._mounts):
                 try:
-                    self._refresh(name, path)
+                    self._refresh(path)
                 except (AssertionError, subprocess.SubprocessError):
                     # As a kubelet does: a ConfigMap that is gone leaves the files as they are.
                     pass
 
-    def _refresh(self, name: str, path: Path) -> None:
-        data = self.cluster.get(f"configmap/{name}", NAMESPACE).get("binaryData", {})
-        text = base64.b64decode(data.get("data", ""))
+    def _refresh(self, path: Path) -> None:
+        what, key = self._mounts[path]
+        there = self.cluster.get(what, NAMESPACE)
+        text = base64.b64decode((there.get("binaryData") or there.get("data") or {}).get(key, ""))
         if not path.exists() or path.read_bytes() != text:
             new = path.with_suffix(".new")
             new.write_bytes(text)

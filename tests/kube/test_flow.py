@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from headrace.core.events.model import Event
-from headrace.http.sink import Answer, EventSink
 from headrace.kafka.admin import Admin
 from headrace.kafka.settings import KafkaSettings
 from tests.kube.installation import NAMESPACE, Installation
@@ -19,21 +17,6 @@ from tests.support.waiting import eventually
 
 BROKER = "eventing.knative.dev/v1"
 MESSAGING = "messaging.knative.dev/v1"
-
-
-@pytest.fixture
-def sink() -> Iterator[tuple[str, list[Event]]]:
-    """A subscriber's address and what it was sent."""
-    got: list[Event] = []
-
-    def take(path: str, event: Event) -> Answer:
-        got.append(event)
-        return Answer(202)
-
-    server = EventSink(take)
-    server.start()
-    yield server.url, got
-    server.close()
 
 
 def broker(name: str) -> dict[str, Any]:

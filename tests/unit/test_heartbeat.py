@@ -22,7 +22,7 @@ from headrace.core.heartbeat import (
 @pytest.mark.parametrize(
     "report",
     [
-        ReceiverReport("host-1", 5, 3, ("a", "b"), {"c": "unsupported"}, True),
+        ReceiverReport("host-1", 5, 3, ("a", "b"), {"c": "unsupported"}, True, True),
         WorkerReport(
             "t", "id", "r", 1, 3, 5, lanes={"u": LaneReport(position=7, p99_ms=1.5)}, closed={"v": "why"}, goodbye=True
         ),

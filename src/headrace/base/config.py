@@ -60,6 +60,8 @@ class Receiver:
     """PEM file of the certificate chain; with `tls_key` the port speaks TLS."""
     tls_key: str = ""
     """PEM file of the private key."""
+    tls_port: int = -1
+    """A port of its own for TLS (0: any free one), beside the plain one; -1: the only port speaks TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ class Kubernetes:
     """Name of the webhook configurations that get the authority's certificate."""
     certificate_days: float = 90.0
     """How long the webhooks' certificate lasts; renewed after two thirds of it."""
+    transport_encryption: str = "disabled"
+    """Whether ingresses have addresses with TLS: `disabled`, `permissive` (both) or `strict` (no others)."""
 
 
 @dataclass(frozen=True, slots=True)

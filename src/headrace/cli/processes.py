@@ -125,6 +125,9 @@ def receiver(
         str | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate chain (PEM): speak TLS.")
     ] = None,
     tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Private key (PEM).")] = None,
+    tls_port: Annotated[
+        int | None, typer.Option("--tls-port", min=0, max=65535, help="A port of its own for TLS, beside the plain one.")
+    ] = None,
     bootstrap_servers: BootstrapOption = None,
     kafka_auth: AuthOption = None,
     instance: InstanceOption = None,
@@ -139,6 +142,7 @@ def receiver(
         "receiver.ops_port": ops_port,
         "receiver.tls_cert": tls_cert,
         "receiver.tls_key": tls_key,
+        "receiver.tls_port": tls_port,
     }
     settings = _begin(config, own, bootstrap_servers, kafka_auth, instance, log_format, log_level)
     from headrace.cli.wiring import receiver_config

@@ -81,7 +81,7 @@ def receiver_config(settings: Settings, kafka: KafkaSettings, contract: str) -> 
         port=own.port,
         ops_host=own.ops_host,
         ops_port=own.ops_port,
-        tls=Tls(Path(own.tls_cert), Path(own.tls_key)) if own.tls_cert else None,
+        tls=Tls(Path(own.tls_cert), Path(own.tls_key), own.tls_port if own.tls_port >= 0 else None) if own.tls_cert else None,
         issuer=Issuer(identity.issuer, _file(identity.issuer_ca_file), _file(identity.issuer_token_file))
         if identity.issuer
         else None,

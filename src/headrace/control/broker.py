@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.control import ingress
+from headrace.control.addresses import addresses_of
 from headrace.control.conditions import Conditions
 from headrace.control.config import ConfigError, TopicSettings, read_config
 from headrace.control.delivery import dead_letter_status, dead_letter_target, nearest
@@ -64,15 +65,16 @@ def reconcile_broker(world: World, broker: Broker, shared: Shared) -> None:
     conditions.set(ConditionType.CONFIG_PARSED, ingress.parsed(topic.config, dead_letters))
     conditions.set(ConditionType.EVENT_POLICIES_READY, policies.verdict)
     ingress.set_contract_conditions(world, broker, conditions, "its topic and its address have to be there first")
-    addressable = ingress.set_addressable(world, broker, conditions, conflict)
+    path = path_of(broker)
+    addresses = addresses_of(world, key, f"{world.settings.base_url}{path}", path, where)
+    address = ingress.set_addressable(world, broker, conditions, conflict, addresses)
     status: Json = {
         "observedGeneration": broker.metadata.generation,
         "conditions": conditions.build(DEPENDENTS),
         "annotations": ingress.topic_notes(topic, settings.replication if isinstance(settings, TopicSettings) else None),
         **dead_letter_status(dead_letters if isinstance(dead_letters, Target) else None),
+        **address,
     }
-    if addressable:
-        status |= ingress.address_status(f"{world.settings.base_url}{path_of(broker)}", where)
     if policies.applied:
         status["policies"] = policies.applied
     world.set_status(key, status)

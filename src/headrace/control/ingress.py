@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.control import gates
+from headrace.control.addresses import Addresses
 from headrace.control.conditions import TRUE, Conditions, Verdict, condition_in, false, true, unknown, verdict_of
 from headrace.control.config import ConfigError, TopicSettings, check_secret
 from headrace.control.model import (
@@ -219,26 +220,20 @@ def data_plane(world: World, conditions: Conditions) -> None:
     conditions.set(ConditionType.DATA_PLANE_AVAILABLE, verdict)
 
 
-def set_addressable(world: World, model: Kind, conditions: Conditions, conflict: str | None) -> bool:
-    """`Addressable`, and whether the status has an address: once it was given it stays, unless it is another's."""
+def set_addressable(world: World, model: Kind, conditions: Conditions, conflict: str | None, addresses: Addresses) -> Json:
+    """`Addressable`, and what the status says of addresses: once they were given they stay, unless they are another's."""
     if conflict is not None:
         conditions.set(ConditionType.ADDRESSABLE, false(Reason.ADDRESS_CONFLICT, conflict))
-        return False
+        return {}
     had = "address" in world.observed_status(key_of(model))
     if had or conditions.now_is(ConditionType.PROBE_SUCCEEDED).ok:
-        conditions.set(ConditionType.ADDRESSABLE, TRUE)
-        return True
+        conditions.set(ConditionType.ADDRESSABLE, addresses.verdict)
+        return addresses.status
     causes = (conditions.now_is(kind) for kind in _BEFORE_ADDRESS)
     cause = next((verdict for verdict in causes if not verdict.ok), TRUE)
     reason = cause.reason or Reason.INGRESS_NOT_READY
     conditions.set(ConditionType.ADDRESSABLE, unknown(reason, cause.message or "the ingress has to be programmed first"))
-    return False
-
-
-def address_status(url: str, audience: str | None) -> Json:
-    """The `address` and `addresses` of a status."""
-    address = {"name": "http", "url": url, **({"audience": audience} if audience else {})}
-    return {"address": address, "addresses": [address]}
+    return {}
 
 
 def parsed(config: Verdict, dead_letters: Target | Verdict | None) -> Verdict:

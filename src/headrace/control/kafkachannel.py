@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from headrace.control import ingress, lanes
+from headrace.control.addresses import addresses_of
 from headrace.control.conditions import TRUE, Conditions, Verdict, true
 from headrace.control.config import ConfigError, TopicSettings, read_config
 from headrace.control.delivery import audience_of, dead_letter_target, egress_config, nearest, target_status
@@ -94,17 +95,17 @@ def reconcile_kafka_channel(world: World, channel: KafkaChannel, shared: Shared)
     conditions.set(ConditionType.CONFIG_PARSED, ingress.parsed(topic.config, dead_letters))
     conditions.set(ConditionType.EVENT_POLICIES_READY, policies.verdict)
     ingress.set_contract_conditions(world, channel, conditions, "its topic and its address have to be there first")
-    addressable = ingress.set_addressable(world, channel, conditions, conflict)
+    path = path_of(channel)
+    url = f"http://{host_of(world, channel)}" if world.settings.host_addresses else f"{world.settings.base_url}{path}"
+    addresses = addresses_of(world, key, url, path, where)
+    address = ingress.set_addressable(world, channel, conditions, conflict, addresses)
     status: Json = {
         "observedGeneration": channel.metadata.generation,
         "conditions": conditions.build(DEPENDENTS),
         "annotations": notes | lanes_notes,
         **target_status("deadLetterSink", dead_letters if isinstance(dead_letters, Target) else None),
+        **address,
     }
-    if addressable:
-        by_host = f"http://{host_of(world, channel)}"
-        url = by_host if world.settings.host_addresses else f"{world.settings.base_url}{path_of(channel)}"
-        status |= ingress.address_status(url, where)
     if subscribers:
         status["subscribers"] = subscribers
     if policies.applied:

@@ -15,6 +15,16 @@ _WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
+class Secure:
+    """Where ingresses are served with TLS. `base_url`: what the path of an ingress is appended to. `secret`: the certificate
+    (`tls.crt`, `tls.key`) that all receivers show, and that of its authority (`ca.crt`).
+    """
+
+    base_url: str
+    secret: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One home.
 
@@ -25,7 +35,7 @@ class Settings:
     used if it exists. `system_namespace`: where defaults of the installation live. `reconciled`: the kinds (`group/Kind`) that are
     ours; beside Knative's core, Channel, Subscription and EventPolicy are not. `broker_classes`: values of the class annotation that
     are ours. `own_accounts`: make a ServiceAccount per Trigger and Subscription when authentication is on (Kubernetes).
-    `host_addresses`: a channel's address is its host name, not a path.
+    `host_addresses`: a channel's address is its host name, not a path. `secure`: None = this home has no addresses with TLS.
     `lease_s`: a process silent for longer is gone. `give_up_s`: how long after its deletion an object waits for an unreachable Kafka
     before it is forgotten without its topic or group.
     """
@@ -56,6 +66,7 @@ class Settings:
     features: Features = field(default_factory=Features)
     own_accounts: bool = False
     host_addresses: bool = False
+    secure: Secure | None = None
     lease_s: float = 3.0
     give_up_s: float = 600.0
 

@@ -19,7 +19,9 @@ LEASE_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class ReceiverReport:
-    """One receiver process. `ingresses` are the uids that it serves, `closed` those it refuses, with the reason."""
+    """One receiver process. `ingresses` are the uids that it serves, `closed` those it refuses, with the reason. `tls`: it serves with
+    TLS (as well).
+    """
 
     instance: str
     at: int
@@ -27,6 +29,7 @@ class ReceiverReport:
     ingresses: tuple[str, ...] = ()
     closed: Mapping[str, str] = field(default_factory=dict)
     stopping: bool = False
+    tls: bool = False
 
     @property
     def key(self) -> str:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from headrace.control.model import Json
 from headrace.control.naming import channel_host
+from headrace.core.resources.features import DISABLED, STRICT
 from headrace.kube import labels
 from headrace.kube.contractmaps import BROKERS, CHANNELS
 from headrace.kube.settings import PlaneSettings, Size
 
 _CONTRACT = "/etc/headrace/contract"
 _KAFKA_AUTH = "/etc/headrace/kafka"
-_RECEIVER_PORT, _RECEIVER_OPS, _DISPATCHER_OPS = 8080, 9091, 8081
+_CERTIFICATE = "/etc/headrace/tls"
+_RECEIVER_PORT, _RECEIVER_TLS, _RECEIVER_OPS, _DISPATCHER_OPS = 8080, 8443, 9091, 8081
 _TMP = "/tmp"
 _API_SERVER = "https://kubernetes.default.svc"
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -46,13 +48,18 @@ def dispatcher_for(served: Served, settings: PlaneSettings) -> str:
     return labels.dispatcher_name(served.kind, served.namespace, served.name)
 
 
-def wanted_objects(served: Iterable[Served], settings: PlaneSettings, namespace: str, owners: list[Json]) -> list[Json]:
-    """All objects of the installation's namespace. A dispatcher per topic's driver: never two pods of one at a time."""
+def wanted_objects(
+    served: Iterable[Served], settings: PlaneSettings, namespace: str, owners: list[Json], encryption: str = DISABLED
+) -> list[Json]:
+    """All objects of the installation's namespace. A dispatcher per topic's driver: never two pods of one at a time.
+
+    `encryption`: the feature `transport-encryption`.
+    """
     place = _Place(settings, namespace, owners)
     groups: dict[str, list[Served]] = {}
     for one in served:
         groups.setdefault(dispatcher_for(one, settings), []).append(one)
-    objects = [*place.receiver()]
+    objects = [*place.receiver(encryption)]
     for name in sorted(groups):
         objects += place.dispatcher(name, groups[name])
     return objects
@@ -89,17 +96,26 @@ class _Place:
     namespace: str
     owners: list[Json]
 
-    def receiver(self) -> list[Json]:
+    def receiver(self, encryption: str) -> list[Json]:
         name, tags = labels.RECEIVER, {labels.COMPONENT: "receiver"}
         files = f"{_CONTRACT}/brokers/data,{_CONTRACT}/channels/data"
-        arguments = ["receiver", f"--contract=file:{files}", "--host=0.0.0.0", f"--port={_RECEIVER_PORT}"]
+        arguments = ["receiver", f"--contract=file:{files}", "--host=0.0.0.0", f"--ops-port={_RECEIVER_OPS}"]
+        plain, secure = encryption != STRICT, encryption != DISABLED
+        doors = [("http", 80, _RECEIVER_PORT)] * plain + [("https", 443, _RECEIVER_TLS)] * secure
+        if secure:
+            arguments += [f"--tls-cert={_CERTIFICATE}/tls.crt", f"--tls-key={_CERTIFICATE}/tls.key"]
+        arguments += [f"--port={_RECEIVER_PORT if plain else _RECEIVER_TLS}"]
+        arguments += [f"--tls-port={_RECEIVER_TLS}"] * (plain and secure)
         pod = self._pod(
             name,
-            [*arguments, f"--ops-port={_RECEIVER_OPS}"],
+            arguments,
             self.settings.receiver,
-            [_port("http", _RECEIVER_PORT), _port("metrics", _RECEIVER_OPS)],
+            [*(_port(title, target) for title, _, target in doors), _port("metrics", _RECEIVER_OPS)],
             {"brokers": BROKERS, "channels": CHANNELS},
         )
+        if secure:
+            pod["containers"][0]["volumeMounts"].append({"name": "tls", "mountPath": _CERTIFICATE, "readOnly": True})
+            pod["volumes"].append({"name": "tls", "secret": {"secretName": labels.INGRESS_CERTIFICATE}})
         # Endpoints hear of a pod's end a moment after it does.
         pod["containers"][0]["lifecycle"] = {"preStop": {"exec": {"command": ["sleep", "3"]}}}
         pod["terminationGracePeriodSeconds"] = 20
@@ -113,11 +129,9 @@ class _Place:
             "metadata": self._metadata(name, tags),
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": self._selector(name)}},
         }
-        doors = [
-            self._service(service, name, tags, [("http", 80, _RECEIVER_PORT), ("http-metrics", _RECEIVER_OPS, _RECEIVER_OPS)])
-            for service in (labels.BROKER_INGRESS, labels.CHANNEL_INGRESS)
-        ]
-        return [self._deployment(name, tags, pod, strategy, replicas), *doors, budget]
+        ports = [*doors, ("http-metrics", _RECEIVER_OPS, _RECEIVER_OPS)]
+        services = [self._service(one, name, tags, ports) for one in (labels.BROKER_INGRESS, labels.CHANNEL_INGRESS)]
+        return [self._deployment(name, tags, pod, strategy, replicas), *services, budget]
 
     def dispatcher(self, name: str, served: list[Served]) -> list[Json]:
         tags = {labels.COMPONENT: "dispatcher"}

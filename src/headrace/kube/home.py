@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 
 from headrace.base import config
 from headrace.base.errors import UsageError
 from headrace.control.model import KafkaRef, ObjectKey
-from headrace.control.settings import Settings
+from headrace.control.settings import Secure, Settings
 from headrace.core.resources.duration import parse_duration
+from headrace.core.resources.features import TRANSPORT_ENCRYPTION, Features
 from headrace.home.features import features
-from headrace.kube.labels import BROKER_INGRESS
+from headrace.kube.labels import BROKER_INGRESS, INGRESS_CERTIFICATE
 from headrace.kube.settings import OperatorSettings, PlaneSettings, Size, WebhookSettings
 
 CHANNEL_CONFIG = "kafka-channel-config"
@@ -62,6 +64,7 @@ def operator_settings(settings: config.Settings) -> OperatorSettings:
 def _home(settings: config.Settings) -> Settings:
     own, ops = settings.kubernetes, settings.controller
     every = Settings(kafka=None)
+    door = f"{BROKER_INGRESS}.{own.namespace}.svc.{own.cluster_domain}"
     return Settings(
         kafka=KafkaRef(settings.kafka.bootstrap_servers),
         instance=settings.instance,
@@ -69,12 +72,23 @@ def _home(settings: config.Settings) -> Settings:
         replication=ops.replication,
         retention_ms=parse_duration(ops.retention),
         delivery={"retry": ops.retry, "backoffPolicy": ops.backoff_policy, "backoffDelay": ops.backoff_delay},
-        base_url=f"http://{BROKER_INGRESS}.{own.namespace}.svc.{own.cluster_domain}",
+        base_url=f"http://{door}",
         cluster_domain=own.cluster_domain,
         channel_config=ObjectKey("", "ConfigMap", own.namespace, CHANNEL_CONFIG),
         system_namespace=own.namespace,
         reconciled=_OWN if own.beside_core else every.reconciled,
-        features=features(settings.identity),
+        features=_features(settings),
         own_accounts=True,
         host_addresses=True,
+        # One certificate is shown for Brokers and channels alike, and one host name is in it.
+        secure=Secure(f"https://{door}", ObjectKey("", "Secret", own.namespace, INGRESS_CERTIFICATE)),
     )
+
+
+def _features(settings: config.Settings) -> Features:
+    mode = settings.kubernetes.transport_encryption
+    if mode not in TRANSPORT_ENCRYPTION:
+        raise UsageError(
+            f"expected one of {', '.join(TRANSPORT_ENCRYPTION)}", subject=f"kubernetes.transport_encryption {mode!r}"
+        )
+    return replace(features(settings.identity), transport_encryption=mode)

@@ -14,6 +14,8 @@ RECEIVER = "headrace-receiver"
 BROKER_DISPATCHER = "kafka-broker-dispatcher"
 BROKER_INGRESS = "kafka-broker-ingress"
 CHANNEL_INGRESS = "kafka-channel-ingress"
+INGRESS_CERTIFICATE = "kafka-broker-ingress-server-tls"
+"""The Secret with the certificate of all receivers."""
 _LONGEST = 63
 
 

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headrace.base.clock import Clock
+from headrace.control.addresses import has_certificate
 from headrace.control.model import Action, ContractRecord, Failure, Json, ObjectKey, Observed, Plan
 from headrace.control.settings import Settings
 from headrace.core.contract import Contract, Reference, dump
 from headrace.core.resources.annotations import BROKER_CLASS
 from headrace.core.resources.base import Json as RawJson
+from headrace.core.resources.features import DISABLED, PERMISSIVE
 from headrace.home.tables import ContractTable, PositionTable, ReportTable, Written
 from headrace.home.topicwatch import TopicWatch
 from headrace.kube.contractmaps import RECEIVERS, ContractMaps, Split, unowned
@@ -125,7 +127,7 @@ class KubeWorld:
 
     def _plane(self, served: list[Served]) -> list[Json]:
         settings = self._settings
-        objects = wanted_objects(served, settings.plane, settings.namespace, self._upkeep.owners())
+        objects = wanted_objects(served, settings.plane, settings.namespace, self._upkeep.owners(), self._encryption())
         version = self._upkeep.auth_version(settings.plane.auth_secret)
         for obj in objects:
             if obj["kind"] == "Deployment" and settings.plane.auth_secret:
@@ -137,6 +139,13 @@ class KubeWorld:
             if one.kind == "KafkaChannel" and not self._deleting(one)
         ]
         return [*objects, *aliases]
+
+    def _encryption(self) -> str:
+        """The feature `transport-encryption` as receivers have it: what may be served plainly is, until there is a certificate."""
+        home = self._home()
+        mode = home.features.transport_encryption
+        waits = mode == PERMISSIVE and home.secure is not None and not has_certificate(self._mirrors.get(home.secure.secret))
+        return DISABLED if waits else mode
 
     def _deleting(self, one: Served) -> bool:
         obj = self._mirrors.get(ObjectKey("messaging.knative.dev", one.kind, one.namespace, one.name))

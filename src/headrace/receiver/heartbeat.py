@@ -23,6 +23,7 @@ class Heartbeat:
         self._kafka = config.kafka
         self._topic = Internal(config.instance).dataplane
         self._name = config.name
+        self._tls = config.tls is not None
         self._pool = pool
         self._clock = clock
         self._failing = False
@@ -38,6 +39,7 @@ class Heartbeat:
             ingresses=table.serving,
             closed=table.closed,
             stopping=stopping,
+            tls=self._tls,
         )
         key, value = encode_report(report)
         try:

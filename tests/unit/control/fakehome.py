@@ -52,6 +52,7 @@ class FakeHome:
         self.notices: list[model.Notice] = []
         self.plans: list[Plan] = []
         self.receivers: tuple[str, ...] = ("r1",)
+        self.serving_tls: tuple[str, ...] = ()
         self.held_at: dict[str, int] = {}
         self.held_lanes: dict[str, list[str]] = {}
         self.closed: dict[str, str] = {}
@@ -212,7 +213,9 @@ class FakeHome:
         return int(self.now * 1000)
 
     def _receiver(self, name: str) -> ReceiverReport:
-        return ReceiverReport(name, self._at(), self.held_at.get(name, self.end), closed=self.closed)
+        return ReceiverReport(
+            name, self._at(), self.held_at.get(name, self.end), closed=self.closed, tls=name in self.serving_tls
+        )
 
     def _delivered(self) -> set[str]:
         return set(self._lanes() | self.held_lanes)

@@ -48,6 +48,7 @@ def test_lint_finds_nothing() -> None:
         ("controller.replicas=0", "replicas"),
         ("logLevel=LOUD", "logLevel"),
         ("authentication.defaultAuthorizationMode=allow-some", "defaultAuthorizationMode"),
+        ("transportEncryption=enabled", "transportEncryption"),
         ("imagge=x", "imagge"),
     ],
 )

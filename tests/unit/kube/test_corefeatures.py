@@ -26,6 +26,8 @@ OWN = Features(authentication_oidc=True)
         ({"delivery-retryafter": "disabled"}, Features(authentication_oidc=True, delivery_retryafter=False)),
         ({"eventtype-auto-create": "enabled"}, Features(authentication_oidc=True, eventtype_auto_create=True)),
         ({"default-authorization-mode": "Deny-All"}, Features(authentication_oidc=True, default_authorization_mode="deny-all")),
+        ({"transport-encryption": "Permissive"}, Features(authentication_oidc=True, transport_encryption="permissive")),
+        ({"transport-encryption": "strict"}, Features(authentication_oidc=True, transport_encryption="strict")),
         ({"kreference-group": "enabled", "_example": "text"}, OWN),
     ],
 )
@@ -34,7 +36,13 @@ def test_keys_that_are_known_change_what_is_set_here_and_others_nothing(data: Ma
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("authentication-oidc", "yes"), ("delivery-timeout", "1"), ("default-authorization-mode", "some")]
+    ("key", "value"),
+    [
+        ("authentication-oidc", "yes"),
+        ("delivery-timeout", "1"),
+        ("default-authorization-mode", "some"),
+        ("transport-encryption", "enabled"),
+    ],
 )
 def test_a_value_that_is_none_changes_nothing_and_is_named(key: str, value: str) -> None:
     found, (wrong,) = switched(OWN, {key: value})

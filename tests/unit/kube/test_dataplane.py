@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from headrace.base.config import load
 from headrace.kube.certificates import Certificate
 from headrace.kube.dataplane import Served, channel_service, dispatcher_for, wanted_objects
@@ -14,6 +16,7 @@ from headrace.kube.upkeep import contains
 SETTINGS = PlaneSettings(image="headrace:1", bootstrap="k:9092", auth_secret="kafka")
 BROKERS = [Served("Broker", "n", "a", "1"), Served("Broker", "m", "b", "2")]
 CHANNEL = Served("KafkaChannel", "n", "orders", "3")
+CERTIFICATE = {"--tls-cert=/etc/headrace/tls/tls.crt", "--tls-key=/etc/headrace/tls/tls.key"}
 
 
 def objects(*served: Served, settings: PlaneSettings = SETTINGS) -> dict[tuple[str, str], dict[str, Any]]:
@@ -33,6 +36,32 @@ def test_one_receiver_for_all_behind_the_peers_services() -> None:
         in container(receiver)["args"]
     )
     assert found["PodDisruptionBudget", "headrace-receiver"]["spec"]["maxUnavailable"] == 1
+
+
+@pytest.mark.parametrize(
+    ("encryption", "arguments", "ports", "mounted"),
+    [
+        ("disabled", {"--port=8080"}, {80: 8080}, False),
+        ("permissive", {"--port=8080", "--tls-port=8443", *CERTIFICATE}, {80: 8080, 443: 8443}, True),
+        ("strict", {"--port=8443", *CERTIFICATE}, {443: 8443}, True),
+    ],
+)
+def test_receivers_are_open_as_transport_encryption_says(
+    encryption: str, arguments: set[str], ports: dict[int, int], mounted: bool
+) -> None:
+    found = {(o["kind"], o["metadata"]["name"]): o for o in wanted_objects([], SETTINGS, "knative-eventing", [], encryption)}
+    receiver = found["Deployment", "headrace-receiver"]
+    one = container(receiver)
+    assert {word for word in one["args"] if word.startswith(("--port", "--tls"))} == arguments
+    assert {port["containerPort"] for port in one["ports"]} == {*ports.values(), 9091}
+    for name in ("kafka-broker-ingress", "kafka-channel-ingress"):
+        opened = {port["port"]: port["targetPort"] for port in found["Service", name]["spec"]["ports"]}
+        assert opened == {**ports, 9091: 9091}
+    secrets = [
+        volume["secret"]["secretName"] for volume in receiver["spec"]["template"]["spec"]["volumes"] if "secret" in volume
+    ]
+    assert ("kafka-broker-ingress-server-tls" in secrets) == mounted
+    assert ("/etc/headrace/tls" in [mount["mountPath"] for mount in one["volumeMounts"]]) == mounted
 
 
 def test_one_dispatcher_for_brokers_and_one_for_each_channel() -> None:

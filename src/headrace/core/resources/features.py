@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 AUTHORIZATION_MODES = ("allow-same-namespace", "allow-all", "deny-all")
+DISABLED, PERMISSIVE, STRICT = TRANSPORT_ENCRYPTION = ("disabled", "permissive", "strict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class Features:
     `authentication_oidc`: ingresses get an audience and check tokens. `default_authorization_mode`: who may send where no
     EventPolicy applies: `allow-same-namespace`, `allow-all` or `deny-all`. `cross_namespace_event_links`: the `brokerRef` of a
     Trigger may name another namespace. `delivery_timeout`, `delivery_retryafter`: the fields `timeout` and `retryAfterMax` may be
-    set. `eventtype_auto_create` goes to the data plane as it is.
+    set. `eventtype_auto_create` goes to the data plane as it is. `transport_encryption`: whether ingresses have addresses with TLS:
+    `disabled`, `permissive` (both) or `strict` (no others).
     """
 
     authentication_oidc: bool = False
@@ -25,6 +27,7 @@ class Features:
     delivery_timeout: bool = True
     delivery_retryafter: bool = True
     eventtype_auto_create: bool = False
+    transport_encryption: str = DISABLED
 
 
 _SWITCHES = {
@@ -35,13 +38,16 @@ _SWITCHES = {
     "eventtype-auto-create": "eventtype_auto_create",
 }
 _POSITIONS = {"enabled": True, "disabled": False}
-_MODE = "default-authorization-mode"
+_CHOICES = {
+    "default-authorization-mode": ("default_authorization_mode", AUTHORIZATION_MODES),
+    "transport-encryption": ("transport_encryption", TRANSPORT_ENCRYPTION),
+}
 
 
 def switched(own: Features, data: Mapping[str, str]) -> tuple[Features, list[str]]:
     """`own`, changed by the keys of `config-features` that are known here, and what is wrong with their values (these change nothing).
 
-    Values are `enabled` and `disabled` in any case of letters, as Knative takes them; keys of other components are none of our business.
+    Values are taken in any case of letters, as Knative takes them; keys of other components are none of our business.
     """
     changes: dict[str, Any] = {}
     wrong = []
@@ -51,9 +57,10 @@ def switched(own: Features, data: Mapping[str, str]) -> tuple[Features, list[str
             changes[name] = _POSITIONS[text]
         elif text:
             wrong.append(f"{key} must be enabled or disabled, not {data[key]!r}")
-    mode = data.get(_MODE, "").strip().lower()
-    if mode in AUTHORIZATION_MODES:
-        changes["default_authorization_mode"] = mode
-    elif mode:
-        wrong.append(f"{_MODE} must be one of {', '.join(AUTHORIZATION_MODES)}, not {data[_MODE]!r}")
+    for key, (name, choices) in _CHOICES.items():
+        text = data.get(key, "").strip().lower()
+        if text in choices:
+            changes[name] = text
+        elif text:
+            wrong.append(f"{key} must be one of {', '.join(choices)}, not {data[key]!r}")
     return replace(own, **changes), wrong

@@ -41,6 +41,8 @@ log = get_logger(__name__)
 ROWS = 2_000
 """Events per Arrow batch of a job, where their size allows."""
 
+_RING_EVENTS = 2_048
+"""How far the fastest lane of a job may be ahead of its slowest. No lane joins a job, so nothing has to be kept for one."""
 
 _SHORT_SECONDS = 30.0
 """Jobs of other topics may take all slots for so long."""
@@ -239,7 +241,11 @@ class Jobs:
             due=services.clock.now() + seconds,
             patient=bool(plan.retries),
             linger=_LINGER[track],
-            limits=replace(base.limits, lane_in_flight=self.throttle.in_flight(most)),
+            limits=replace(
+                base.limits,
+                lane_in_flight=self.throttle.in_flight(most),
+                ring_events=min(base.limits.ring_events, _RING_EVENTS),
+            ),
         )
         return JobRun(range_job, spec, plan, self._runs, timing, services.clock, seconds)
 

@@ -16,6 +16,7 @@ from headrace.kafka.settings import KafkaSettings
 from headrace.kube.crds import crds
 from tests.kube.cluster import Cluster, missing_binaries, tool
 from tests.kube.installation import Installation
+from tests.support.securedkafka import SecuredKafka, secured_kafka
 
 _BUILD = Path(__file__).parents[2] / "scripts" / "kube-binaries"
 
@@ -40,6 +41,13 @@ def cluster(bare_cluster: Cluster) -> Cluster:
         "wait", "--for=condition=Established", "--timeout=240s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
     )
     return bare_cluster
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """A Kafka that asks its clients who they are; each test has users of its own."""
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as kafka:
+        yield kafka
 
 
 @pytest.fixture(scope="session")

@@ -110,12 +110,21 @@ class Process:
 
 
 class Installation:
-    """The chart with `values` in `cluster`, on `kafka`, under an instance name of its own."""
+    """The chart with `values` in `cluster`, on `kafka`, which `secret` opens, under an instance name of its own."""
 
     def __init__(
-        self, cluster: Cluster, kafka: KafkaSettings, folder: Path, instance: str, values: Mapping[str, str] | None = None
+        self,
+        cluster: Cluster,
+        kafka: KafkaSettings,
+        folder: Path,
+        instance: str,
+        values: Mapping[str, str] | None = None,
+        secret: Json | None = None,
     ) -> None:
         self._values = dict(values or {})
+        self._secret = secret
+        if secret is not None:
+            self._values["kafka.authSecret"] = secret["metadata"]["name"]
         self.cluster = cluster
         self.kafka = kafka
         self.folder = folder
@@ -140,6 +149,8 @@ class Installation:
                 hook["clientConfig"]["url"] = f"https://localhost:{self.webhook_port}{path}"
             kept.append(obj)
         self.cluster.apply(*[obj for obj in kept if "webhooks" not in obj])
+        if self._secret is not None:
+            self.cluster.apply(self._secret)
         token = self.cluster.kubectl("create", "token", "headrace-controller", "-n", NAMESPACE, "--duration=4h").stdout.strip()
         self.operator_config = self.cluster.config_of("operator", token)
         token = self.cluster.kubectl("create", "token", "headrace-data-plane", "-n", NAMESPACE, "--duration=4h").stdout.strip()
@@ -169,6 +180,9 @@ class Installation:
             "HEADRACE_CONTROLLER_PARTITIONS": "1",
             **env,
         }
+        if self._secret is not None:
+            name = self._secret["metadata"]["name"]
+            settings |= {"HEADRACE_KAFKA_AUTH": str(self._secret_folder(name)), "HEADRACE_KUBERNETES_AUTH_SECRET": name}
         process = Process(f"operator-{len(self.operators)}", ["controller", "--kubernetes"], settings, self.folder, ops_port)
         self.operators.append(process)
         return process
@@ -199,6 +213,9 @@ class Installation:
             arguments.append(word)
         env = {entry["name"]: self._here(entry["value"]) for entry in container["env"] if entry["name"] != "HOME"}
         env |= {"HEADRACE_KUBERNETES_KUBECONFIG": str(self.plane_config), "HEADRACE_DISPATCHER_OPS_HOST": "127.0.0.1"}
+        if "HEADRACE_KAFKA_AUTH" in env:
+            what = self._volume(name, env["HEADRACE_KAFKA_AUTH"])
+            env["HEADRACE_KAFKA_AUTH"] = str(self._secret_folder(what.partition("/")[2]))
         process = self.plane[name] = Process(name, arguments, env, self.folder, ops_port)
         return process
 
@@ -264,14 +281,26 @@ class Installation:
 
     def _mounted(self, deployment: str, file: str) -> Path:
         """The file for a path in a pod, from the ConfigMap or Secret that is mounted there."""
-        pod = self.deployment(deployment)["spec"]["template"]["spec"]
         folder, _, key = file.rpartition("/")
+        return self._file(self._volume(deployment, folder), key)
+
+    def _volume(self, deployment: str, folder: str) -> str:
+        """What is mounted at a path: `configmap/NAME` or `secret/NAME`."""
+        pod = self.deployment(deployment)["spec"]["template"]["spec"]
         mount = next(one for one in pod["containers"][0]["volumeMounts"] if one["mountPath"] == folder)
         volume = next(one for one in pod["volumes"] if one["name"] == mount["name"])
-        what = (
-            f"configmap/{volume['configMap']['name']}" if "configMap" in volume else f"secret/{volume['secret']['secretName']}"
-        )
-        path = self.folder / f"{what.partition('/')[2]}.{key}"
+        if "configMap" in volume:
+            return f"configmap/{volume['configMap']['name']}"
+        return f"secret/{volume['secret']['secretName']}"
+
+    def _secret_folder(self, name: str) -> Path:
+        """A folder with a file for each key of a Secret."""
+        files = [self._file(f"secret/{name}", key) for key in self.cluster.get(f"secret/{name}", NAMESPACE)["data"]]
+        return files[0].parent
+
+    def _file(self, what: str, key: str) -> Path:
+        path = self.folder / "mounts" / what / key
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._mounts[path] = what, key
         self._refresh(path)
         return path
@@ -292,6 +321,6 @@ class Installation:
         there = self.cluster.get(what, NAMESPACE)
         text = base64.b64decode((there.get("binaryData") or there.get("data") or {}).get(key, ""))
         if not path.exists() or path.read_bytes() != text:
-            new = path.with_suffix(".new")
+            new = self.folder / f"{threading.get_ident()}.new"
             new.write_bytes(text)
             os.replace(new, path)

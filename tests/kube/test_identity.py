@@ -16,24 +16,30 @@ from tests.kube.cluster import Cluster
 from tests.kube.conftest import have_binaries
 from tests.kube.installation import NAMESPACE, Installation
 from tests.kube.test_flow import broker, trigger
+from tests.support.securedkafka import SecuredKafka, set_password
 from tests.support.subscriber import Request, subscriber
 from tests.support.waiting import eventually
 
 AUDIENCE = "https://them.example"
+PASSWORD = "medlar-installation"
 ACCOUNT = "serviceaccount/asks-oidc-eventing.knative.dev-trigger"
 
 
 @pytest.fixture
-def guarded(kafka: KafkaSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Headrace with authentication, in a cluster of its own: an operator and a receiver run."""
+def guarded(secured: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Headrace with authentication, its own Kafka with a password, in a cluster of its own: an operator and a receiver run."""
     have_binaries()
+    set_password(secured.broker.settings, "installation", PASSWORD)
+    metadata = {"name": "kafka-auth", "namespace": NAMESPACE}
+    keys = secured.password("installation", PASSWORD)
     cluster = Cluster(tmp_path_factory.mktemp("kube-guarded"))
     made = Installation(
         cluster,
-        kafka,
+        KafkaSettings(secured.login),
         tmp_path_factory.mktemp("headrace-guarded"),
         f"kube-{uuid.uuid4().hex[:8]}",
         {"authentication.enabled": "true"},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys},
     )
     try:
         cluster.start()
@@ -97,3 +103,4 @@ def test_tokens_of_the_cluster_open_an_ingress_and_a_subscriber(guarded: Install
     logs = "".join(part.log for part in (*guarded.operators, *guarded.plane.values()))
     assert len(logs) > 1000
     assert not [one for one in shown if one and one.rpartition(".")[2] in logs]
+    assert PASSWORD not in logs

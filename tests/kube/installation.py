@@ -151,13 +151,7 @@ class Installation:
         self.cluster.apply(*[obj for obj in kept if "webhooks" not in obj])
         if self._secret is not None:
             self.cluster.apply(self._secret)
-        token = self.cluster.kubectl("create", "token", "headrace-controller", "-n", NAMESPACE, "--duration=4h").stdout.strip()
-        self.operator_config = self.cluster.config_of("operator", token)
-        token = self.cluster.kubectl("create", "token", "headrace-data-plane", "-n", NAMESPACE, "--duration=4h").stdout.strip()
-        self.plane_config = self.cluster.config_of("data-plane", token)
-        self._account.mkdir()
-        (self._account / "token").write_text(token)
-        shutil.copy(self.cluster.authority, self._account / "ca.crt")
+        self.operator_config = self.cluster.config_of("operator", self._token("headrace-controller"))
         self.cluster.kubectl(
             "wait", "--for=condition=Established", "--timeout=240s", "crd", "-l", "app.kubernetes.io/part-of=headrace"
         )
@@ -192,7 +186,8 @@ class Installation:
 
     def run_pod(self, name: str) -> Process:
         """Run what the Deployment says, as its container would."""
-        container = self.deployment(name)["spec"]["template"]["spec"]["containers"][0]
+        pod = self.deployment(name)["spec"]["template"]["spec"]
+        container, account = pod["containers"][0], self._account(pod["serviceAccountName"])
         ops_port = free_port()
         folder = self.folder / name
         ports = {"8080": self.receiver_port, "8443": self.receiver_tls_port}
@@ -210,24 +205,52 @@ class Installation:
                 word = f"{option}={self._mounted(name, value)}"
             elif word.startswith("--data-dir="):
                 word = f"--data-dir={folder}"
-            arguments.append(word)
-        env = {entry["name"]: self._here(entry["value"]) for entry in container["env"] if entry["name"] != "HOME"}
-        env |= {"HEADRACE_KUBERNETES_KUBECONFIG": str(self.plane_config), "HEADRACE_DISPATCHER_OPS_HOST": "127.0.0.1"}
+            arguments.append(self._here(word, account))
+        env = {
+            entry["name"]: self._here(entry["value"], account) if "value" in entry else self._field(name, entry["valueFrom"])
+            for entry in container["env"]
+            if entry["name"] != "HOME"
+        }
+        env |= {"HEADRACE_KUBERNETES_KUBECONFIG": str(account / "config"), "HEADRACE_DISPATCHER_OPS_HOST": "127.0.0.1"}
         if "HEADRACE_KAFKA_AUTH" in env:
             what = self._volume(name, env["HEADRACE_KAFKA_AUTH"])
             env["HEADRACE_KAFKA_AUTH"] = str(self._secret_folder(what.partition("/")[2]))
         process = self.plane[name] = Process(name, arguments, env, self.folder, ops_port)
         return process
 
-    @property
-    def _account(self) -> Path:
-        """What a kubelet mounts of the data plane's ServiceAccount."""
-        return self.folder / "serviceaccount"
+    def pod(self, name: str) -> Json:
+        """The Pod object that the cluster's controllers made for the Deployment; nothing runs in it."""
 
-    def _here(self, value: str) -> str:
+        def found() -> Json | None:
+            pods = self.cluster.get("pods", NAMESPACE)["items"]
+            ours = [one for one in pods if one["metadata"]["labels"]["app.kubernetes.io/name"] == name]
+            return next((one for one in ours if "deletionTimestamp" not in one["metadata"]), None)
+
+        eventually(lambda: found() is not None, 120, f"the pod of {name}", interval=0.3)
+        return found() or {}
+
+    def _field(self, name: str, source: Json) -> str:
+        """What the downward API says of the Deployment's pod, which is this machine."""
+        return "127.0.0.1" if source["fieldRef"]["fieldPath"] == "status.podIP" else str(self.pod(name)["metadata"]["name"])
+
+    def _token(self, account: str) -> str:
+        return self.cluster.kubectl("create", "token", account, "-n", NAMESPACE, "--duration=4h").stdout.strip()
+
+    def _account(self, name: str) -> Path:
+        """A folder with what a kubelet mounts of a ServiceAccount, and a kubeconfig of it."""
+        folder = self.folder / name
+        if not folder.exists():
+            folder.mkdir()
+            token = self._token(name)
+            (folder / "token").write_text(token)
+            shutil.copy(self.cluster.authority, folder / "ca.crt")
+            self.cluster.config_of(name, token).rename(folder / "config")
+        return folder
+
+    def _here(self, value: str, account: Path) -> str:
         """Of a value that means something in a pod, what means that here."""
         value = value.replace("https://kubernetes.default.svc", self.cluster.url)
-        return value.replace("/var/run/secrets/kubernetes.io/serviceaccount", str(self._account))
+        return value.replace("/var/run/secrets/kubernetes.io/serviceaccount", str(account))
 
     def ready(self, what: str, namespace: str, status: str = "True") -> bool:
         """Whether the object's Ready is so."""

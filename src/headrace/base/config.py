@@ -97,7 +97,25 @@ class Dispatcher:
     ops_host: str = "127.0.0.1"
     """Address of metrics and health."""
     master: str = "local"
-    """`local` (slots computed), `local[N]`, or the address of a Spark cluster."""
+    """`local` (slots computed), `local[N]`, the address of a Spark cluster, or that of a Kubernetes API (`k8s://https://HOST:PORT`)."""
+    executors: int = 0
+    """Executors in a Kubernetes cluster, each a pod."""
+    executor_slots: int = 64
+    """Tasks that such an executor runs at once: partitions of topics and catch-up jobs."""
+    executor_template: str = ""
+    """JSON of a Pod as executors are to be: namespace, account, image, CPU request, memory limit."""
+    pod: str = ""
+    """Name of the pod that this dispatcher runs in, in the namespace of its executors."""
+    pod_ip: str = ""
+    """That pod's address, where executors reach it."""
+    driver_port: int = 7078
+    """Port for executors in pods; 0: any free one."""
+    block_port: int = 7079
+    """Port from which executors in pods get what tasks need; 0: any free one."""
+    api_ca_file: str = ""
+    """PEM of the authority behind the Kubernetes API's certificate; empty: that of a pod's account."""
+    api_token_file: str = ""
+    """File with a bearer token for it; empty: that of a pod's account."""
     batch_interval: str = ""
     """Micro-batches of this interval (`500 ms`) instead of Real-Time Mode."""
     realtime: str = "1 hour"
@@ -150,6 +168,16 @@ class Kubernetes:
     """CPU that a dispatcher asks for."""
     dispatcher_memory: str = "2Gi"
     """Memory of a dispatcher: the JVM's heap, and 36 MB for each partition."""
+    executors: int = 0
+    """Pods with Spark executors of each dispatcher; 0: Spark runs in the dispatcher's own pod."""
+    executor_cpu: str = "1"
+    """CPU that an executor asks for."""
+    executor_memory: str = "2Gi"
+    """Memory of an executor: the JVM's heap, and 36 MB for each partition that it serves."""
+    executor_slots: int = 64
+    """Tasks that an executor runs at once: partitions of topics and catch-up jobs."""
+    dispatcher_account: str = "headrace-dispatcher"
+    """ServiceAccount of dispatchers that have executors: it may make pods."""
     dispatcher_per_broker: bool = False
     """A dispatcher for each Broker instead of one for all."""
     beside_core: bool = False

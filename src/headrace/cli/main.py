@@ -36,6 +36,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """Name of a command -> (module, function, panel of the help page); modules are imported when their command is used."""
 
+HIDDEN: dict[str, tuple[str, str]] = {"executor": ("headrace.cli.processes", "executor")}
+"""Commands that nobody types."""
+
 GROUPS: dict[str, tuple[str, str, str]] = {
     "deadletters": ("headrace.cli.deadletters", "Undeliverable events: list, show, send again.", _EVENTS),
     "filter": ("headrace.cli.filters", "Try filters out on events.", _EVENTS),
@@ -70,6 +73,8 @@ def register() -> typer.Typer:
     """The whole command tree."""
     for name, (module, function, panel) in COMMANDS.items():
         app.command(name, rich_help_panel=panel)(getattr(import_module(module), function))
+    for name, (module, function) in HIDDEN.items():
+        app.command(name, hidden=True)(getattr(import_module(module), function))
     for name, (module, help_line, panel) in GROUPS.items():
         app.add_typer(import_module(module).app, name=name, help=help_line, rich_help_panel=panel, no_args_is_help=True)
     return app

@@ -1,7 +1,10 @@
-"""`controller`, `receiver`, `dispatcher`: one process each, for those who run them apart (and for `headrace up`)."""
+"""`controller`, `receiver`, `dispatcher`: one process each, for those who run them apart (and for `headrace up`). `executor`: what
+Spark starts for a dispatcher on Kubernetes."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,7 +88,8 @@ def dispatcher(
         typer.Option("--only", metavar="KIND/NS/NAME", help="Serve only these Brokers and channels; repeatable."),
     ] = None,
     master: Annotated[
-        str | None, typer.Option("--master", help="Spark master: local, local[N] or the address of a cluster.")
+        str | None,
+        typer.Option("--master", help="Spark master: local, local[N], the address of a cluster, k8s://https://HOST:PORT."),
     ] = None,
     batch_interval: Annotated[
         str | None, typer.Option("--batch-interval", metavar="'500 ms'", help="Micro-batches instead of Real-Time Mode.")
@@ -114,6 +118,17 @@ def dispatcher(
 
     kafka = kafka_settings(settings)
     run(dispatcher_config(settings, kafka, contract, only or [], _secrets(settings, kafka)), until_asked())
+
+
+def executor(config: ConfigOption = None) -> None:
+    """Be an executor of a dispatcher on Kubernetes; Spark starts this in pods that it makes."""
+    settings = loaded(config, {}).settings
+    from headrace.kafka.java import java_home
+    from headrace.spark.executor import executor_process
+
+    folder = Path(tempfile.gettempdir()) / "headrace-executor"
+    command, environment = executor_process(os.environ, java_home(settings.kafka.java).for_spark, folder)
+    os.execve(command[0], command, environment)
 
 
 def receiver(

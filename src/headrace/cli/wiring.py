@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headrace.base.config import Settings
+from headrace.base.config import Dispatcher, Settings
 from headrace.base.errors import UsageError
 from headrace.core.names import Internal
 from headrace.dispatcher.config import ContractSource, DispatcherConfig, Only, Secrets, Timing
@@ -18,6 +18,7 @@ from headrace.kafka.java import java_home
 from headrace.kafka.settings import KafkaSettings
 from headrace.receiver.config import Issuer, Production, ReceiverConfig, Tls
 from headrace.receiver.config import Limits as ReceiverLimits
+from headrace.spark.pods import ExecutorPods
 from headrace.standalone.parts import STOP_SECONDS
 
 _MEBI = 1024 * 1024
@@ -48,6 +49,7 @@ def dispatcher_config(
         only=tuple(Only.parse(one) for one in only),
         master=_LOCAL if own.master == "local" else own.master,
         memory=f"{own.heap_mb}m",
+        pods=executor_pods(own),
         batch_interval=span(own.batch_interval, "dispatcher.batch_interval") if own.batch_interval else 0.0,
         ops_host=own.ops_host,
         ops_port=own.ops_port,
@@ -88,6 +90,23 @@ def receiver_config(settings: Settings, kafka: KafkaSettings, contract: str) -> 
         limits=replace(ReceiverLimits(), body=own.body_limit, events=own.queue_events, bytes=own.queue_mb * _MEBI),
         production=Production(timeout_ms=own.produce_timeout_ms),
         stop_seconds=_RECEIVER_STOP_SECONDS,
+    )
+
+
+def executor_pods(own: Dispatcher) -> ExecutorPods | None:
+    """The executors in pods that a dispatcher asks Spark for; None: it asks for none."""
+    if not own.executors:
+        return None
+    return ExecutorPods(
+        count=own.executors,
+        slots=own.executor_slots,
+        template=own.executor_template,
+        pod=own.pod,
+        host=own.pod_ip,
+        driver_port=own.driver_port,
+        block_port=own.block_port,
+        ca_file=own.api_ca_file,
+        token_file=own.api_token_file,
     )
 
 

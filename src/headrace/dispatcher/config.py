@@ -15,6 +15,7 @@ from headrace.core.contract import Reference
 from headrace.dispatcher.spec import Limits
 from headrace.http.tokens import TokenServer
 from headrace.kafka.settings import Auth, KafkaSettings
+from headrace.spark.pods import ExecutorPods
 
 MEBI = 1024 * 1024
 _MEMORY = re.compile(r"(\d+)([kmgKMG])")
@@ -103,11 +104,12 @@ class DispatcherConfig:
     `kafka`: where the internal topics are; topics of the contract with the same bootstrap servers use its identity, others
     their Secret's. `work`: folder for Spark's own files, removed at the end. `logs`: folder that gets `spark.log`. `java_home`:
     folder whose `bin/java` starts Spark (a shim where needed). `connector`: jars of Spark's Kafka source. `python`: of the
-    workers; on a cluster a Python of this minor version on its hosts. `batch_interval`: seconds between micro-batches instead
-    of Real-Time Mode; 0 is Real-Time Mode. `ops_port`: of `/metrics`, `/healthz`, `/readyz`. `budget`: bytes of payload that
-    all workers together may hold. `job_slots`: slots kept free for catch-up jobs. `real_time_rate`: events per second of one
-    topic that real-time gear is good for, to tell what is a backlog. `mirror_rate`: group commits per second. `identity` tells
-    drivers of one instance apart. `tokens`: where tokens for subscribers that ask for an audience are had; None: nowhere.
+    workers; on a cluster a Python of this minor version on its hosts. `pods`: the executors of a Kubernetes cluster.
+    `batch_interval`: seconds between micro-batches instead of Real-Time Mode; 0 is Real-Time Mode. `ops_port`: of `/metrics`,
+    `/healthz`, `/readyz`. `budget`: bytes of payload that all workers together may hold. `job_slots`: slots kept free for
+    catch-up jobs. `real_time_rate`: events per second of one topic that real-time gear is good for, to tell what is a backlog.
+    `mirror_rate`: group commits per second. `identity` tells drivers of one instance apart. `tokens`: where tokens for
+    subscribers that ask for an audience are had; None: nowhere.
     """
 
     kafka: KafkaSettings
@@ -121,6 +123,7 @@ class DispatcherConfig:
     master: str = "local[256]"
     memory: str = "512m"
     python: str = sys.executable
+    pods: ExecutorPods | None = None
     batch_interval: float = 0.0
     ops_host: str = "127.0.0.1"
     ops_port: int = 8081

@@ -41,8 +41,11 @@ log = get_logger(__name__)
 DAEMON = "headrace.dispatcher.daemon"
 
 _TICK = 1.0
+_GATHER_TICK = 0.2
 _START_SECONDS = 60.0
 _CURRENT_SECONDS = 30.0
+_EXECUTORS_SECONDS = 120.0
+"""Time for a cluster to find room for executors, and to fetch their image."""
 _JVM_SECONDS = 2.0
 """A JVM that dies shows first as a failed call to it."""
 
@@ -55,6 +58,7 @@ class Driver:
         self._clock = clock
         self._changed = threading.Event()
         self._started = False
+        self._gathering = ""
         self._stopping = False
         self._failure: BaseException | None = None
         self._runners: dict[str, TopicRunner] = {}
@@ -94,7 +98,7 @@ class Driver:
     def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set. Raises what made it impossible to go on."""
         try:
-            self._start()
+            self._start(stop)
             while not stop.is_set() and self._failure is None:
                 self._changed.wait(_TICK)
                 self._changed.clear()
@@ -108,7 +112,7 @@ class Driver:
 
     # Start and stop
 
-    def _start(self) -> None:
+    def _start(self, stop: threading.Event) -> None:
         config, services = self._config, self._services
         self._ops.start()
         admin = services.admins.of(config.kafka)
@@ -118,6 +122,7 @@ class Driver:
         self._contract.start()
         services.dataplane.start()
         services.spark.start()
+        self._gather(stop)
         services.slots.resize(services.spark.slots())
         self._contract.wait_ready(Deadline(_START_SECONDS, self._clock))
         services.table.wait_current(Deadline(_START_SECONDS, self._clock))
@@ -127,6 +132,24 @@ class Driver:
             self._file.start()
         self._started = True
         log.info("Dispatcher started", instance=config.instance, slots=services.slots.total, ops_port=self.ops_port)
+
+    def _gather(self, stop: threading.Event) -> None:
+        """Wait for the executors in pods, so that partitions spread over all of them. Those that stay away are done without: topics that
+        lack slots say so, and wait.
+        """
+        pods, spark = self._config.pods, self._services.spark
+        if pods is None:
+            return
+        deadline = Deadline(_EXECUTORS_SECONDS, self._clock)
+        while (there := spark.executors) < pods.count and not stop.is_set():
+            if not spark.alive:
+                raise self._jvm_gone()
+            if deadline.expired:
+                log.warning("Going on without executors that did not come", wanted=pods.count, there=there)
+                break
+            self._gathering = f"{there} of {pods.count} executors have come"
+            stop.wait(_GATHER_TICK)
+        self._gathering = ""
 
     def _stop(self) -> None:
         """Steps in order, each whatever became of the one before: topics drain, what they wrote is mirrored, the rest lets go."""
@@ -274,7 +297,7 @@ class Driver:
         """What keeps this dispatcher from being ready."""
         missing = []
         if not self._started:
-            missing.append("Spark starts, and the contract is read to its end")
+            missing.append(self._gathering or "Spark starts, and the contract is read to its end")
         if self._stopping:
             missing.append("it stops")
         if self._republisher is not None and not self._republisher.current:
@@ -304,9 +327,10 @@ def _spark_settings(config: DispatcherConfig) -> SparkSettings:
         master=config.master,
         memory=config.memory,
         python=config.python,
+        pods=config.pods,
         conf=config.spark_conf,
     )
-    if settings.local_slots is not None:
+    if settings.local_slots is not None or settings.pods is not None:
         return settings
     return replace(settings, archive=shipment(DAEMON, "headrace", config.work.parent / "executors"))
 

@@ -22,6 +22,7 @@ class SlotBook:
         self._total = total
         self._reserve = reserve
         self._claims: dict[str, int] = {}
+        self._growths = 0
         self._lock = threading.Lock()
 
     @property
@@ -38,7 +39,13 @@ class SlotBook:
     def resize(self, total: int) -> None:
         """Executors came or went. Claims stay; `overdrawn` tells whose no longer fit."""
         with self._lock:
+            self._growths += total > self._total
             self._total = total
+
+    @property
+    def growths(self) -> int:
+        """How often executors came: who counts more than when it began may spread over more of them."""
+        return self._growths
 
     def overdrawn(self, name: str) -> bool:
         """Whether the claim of `name` no longer fits, those before it counted first: it may have partitions that nobody serves."""
@@ -64,7 +71,7 @@ class SlotBook:
                 raise InsufficientSlots(
                     f"needs {slots} slots and {max(0, free)} of {self._total} are free",
                     subject=name,
-                    hint="Give --master more slots (local[N]) or the cluster more cores: one per partition of every topic",
+                    hint="Give --master more slots (local[N]) or the cluster more executors: one slot per partition of every topic",
                     after=5.0,
                 )
             self._claims[name] = slots

@@ -61,6 +61,7 @@ class TopicRunner:
         self._told = ""
         self._next_look = 0.0
         self._next_gear = 0.0
+        self._growths = 0
         self._thread = threading.Thread(target=self._run, name=f"topic {plan.topic}", daemon=True)
 
     # What the driver sees
@@ -176,6 +177,7 @@ class TopicRunner:
         if not self._took_over:
             self._runs.take_over(self._services.contract_now)
             self._took_over = True
+        self._growths = self._services.slots.growths
         prepared = prepare(self._context, self._plan)
         self._facts = prepared.facts
         self._gears.take(self._gears.wants(prepared.backlog, self._now()), self._now())
@@ -227,7 +229,7 @@ class TopicRunner:
             return self._topic_changed()
         if now >= self._next_gear and server.state != "STARTING":
             self._next_gear = now + _GEAR_SECONDS
-            return self._gear_changed(server)
+            return self._executors_came() or self._gear_changed(server)
         return None
 
     def _topic_changed(self) -> Ending | None:
@@ -243,6 +245,12 @@ class TopicRunner:
         if self._facts is not None and facts.partitions != self._facts.partitions:
             return Ending("PartitionsAdded", planned=True)
         return None
+
+    def _executors_came(self) -> Ending | None:
+        """Whether a live query could spread over more executors: Spark moves none of its tasks by itself. A job is soon over anyway."""
+        if self._gears.gear is Gear.BULK or self._services.slots.growths == self._growths:
+            return None
+        return Ending("ExecutorsCame", planned=True)
 
     def _gear_changed(self, server: Server) -> Ending | None:
         try:

@@ -10,6 +10,7 @@ from headrace.control.naming import channel_host
 from headrace.core.resources.features import DISABLED, STRICT
 from headrace.kube import labels
 from headrace.kube.contractmaps import BROKERS, CHANNELS
+from headrace.kube.executors import with_executors
 from headrace.kube.settings import PlaneSettings, Size
 
 _CONTRACT = "/etc/headrace/contract"
@@ -149,6 +150,7 @@ class _Place:
             {"own": name},
         )
         pod["terminationGracePeriodSeconds"] = 30
+        pod = with_executors(pod, name, self.settings, self.namespace, _API_SERVER, _ACCOUNT)
         service = self._service(name, name, tags, [("http-metrics", _DISPATCHER_OPS, _DISPATCHER_OPS)])
         return [self._deployment(name, tags, pod, {"type": "Recreate"}, 1), service]
 

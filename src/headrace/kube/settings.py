@@ -22,7 +22,9 @@ class PlaneSettings:
 
     `receivers`: replicas of the receiver; 0: left to an autoscaler. `dispatcher_per_broker`: a dispatcher for each Broker instead of
     one for all. `bootstrap`, `auth_secret`: the installation's Kafka and the name of the Secret that opens it (empty: none), in the
-    installation's namespace. `pull_secrets`: names of image pull secrets. `account`: the ServiceAccount of the pods.
+    installation's namespace. `pull_secrets`: names of image pull secrets. `account`: the ServiceAccount of the pods. `executors`: pods with
+    Spark executors of each dispatcher; 0: Spark runs in its own. `executor_slots`: tasks that each runs at once. `dispatcher_account`: the
+    ServiceAccount of dispatchers that make such pods.
     """
 
     image: str
@@ -35,6 +37,10 @@ class PlaneSettings:
     receiver: Size = field(default_factory=lambda: Size("200m", "256Mi"))
     dispatcher: Size = field(default_factory=lambda: Size("1", "2Gi"))
     dispatcher_per_broker: bool = False
+    executors: int = 0
+    executor: Size = field(default_factory=lambda: Size("1", "2Gi"))
+    executor_slots: int = 64
+    dispatcher_account: str = "headrace-dispatcher"
     instance: str = "headrace"
     log_level: str = "INFO"
 

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from headrace.base.errors import Terminal
 from headrace.base.log import get_logger
-from headrace.spark import shipment
+from headrace.spark import jvmlog, shipment
 from headrace.spark.settings import SparkSettings
 
 log = get_logger(__name__)
@@ -28,27 +28,6 @@ log = get_logger(__name__)
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 PYTHON_BUFFER = "spark.sql.execution.pandas.udf.buffer.size"
-
-_LOG4J = """\
-status = error
-rootLogger.level = warn
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.target = SYSTEM_ERR
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS} %p %c{1}: %m%n%ex{short.message}%n
-appender.out.filter.cancelled.type = RegexFilter
-appender.out.filter.cancelled.regex = .*(TaskKilledException|was stopped|Aborting|Aborted|is aborting|aborted).*
-appender.out.filter.cancelled.onMatch = DENY
-appender.out.filter.cancelled.onMismatch = NEUTRAL
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-logger.source.name = org.apache.spark.sql.kafka010.KafkaSourceProvider
-logger.source.level = error
-logger.kafka.name = org.apache.kafka.clients
-logger.kafka.level = error
-"""
 
 
 class SparkRuntime:
@@ -64,9 +43,7 @@ class SparkRuntime:
         settings = self.settings
         for folder in (settings.work, settings.log.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        log4j = settings.work / "log4j2.properties"
-        log4j.write_text(_LOG4J, encoding="utf-8")
-        conf = SparkConf(loadDefaults=False).setAll(list(_conf(settings, log4j).items()))
+        conf = SparkConf(loadDefaults=False).setAll(list(_conf(settings, jvmlog.written(settings.work)).items()))
         try:
             with _environment(settings), settings.log.open("ab") as output:
                 gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
@@ -131,9 +108,18 @@ class SparkRuntime:
         """Tasks that can run at once, counted at the executors that are there now."""
         if self.settings.local_slots is not None:
             return self.settings.local_slots
+        return sum(self._executors())
+
+    @property
+    def executors(self) -> int:
+        """Executors that are there now; none where Spark runs in this process alone."""
+        return 0 if self.settings.local_slots is not None else len(self._executors())
+
+    def _executors(self) -> list[int]:
+        """Slots of each executor that has registered."""
         executors = self.session.sparkContext._jsc.sc().statusStore().executorList(True)
         found = (executors.apply(index) for index in range(executors.size()))
-        return sum(int(one.totalCores()) for one in found if one.id() != "driver")
+        return [int(one.totalCores()) for one in found if one.id() != "driver"]
 
     def stop(self, timeout: float = 10.0) -> None:
         """Stop the session and the JVM; what is still there after `timeout` seconds is killed. The work folder is removed."""
@@ -159,7 +145,7 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
         "spark.master": settings.master,
         "spark.app.name": "headrace",
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile=file:{log4j}",
+        "spark.driver.extraJavaOptions": " ".join(_java_options(settings, log4j)),
         "spark.local.dir": str(settings.work / "local"),
         "spark.sql.warehouse.dir": str(settings.work / "warehouse"),
         "spark.ui.enabled": "false",
@@ -184,8 +170,17 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
     return conf | _place(settings) | dict(settings.conf)
 
 
+def _java_options(settings: SparkSettings, log4j: Path) -> list[str]:
+    options = ["-XX:+UseSerialGC", jvmlog.option(log4j)]
+    return [*options, settings.pods.java_options] if settings.pods is not None else options
+
+
 def _place(settings: SparkSettings) -> dict[str, str]:
-    """What depends on where the executors are. On a cluster they are sent the jars and the Python code, the latter as a folder."""
+    """What depends on where the executors are. On a cluster they are sent the jars and the Python code, the latter as a folder; pods of
+    our image have both.
+    """
+    if settings.pods is not None:
+        return settings.pods.conf(settings.memory, settings.connector, settings.work)
     jars = [str(jar) for jar in settings.connector]
     if settings.local_slots is not None:
         return {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.base.errors import UsageError
+from headrace.spark.pods import MASTER, ExecutorPods
 
 _LOCAL = re.compile(r"local\[(\d+)\]")
 
@@ -20,7 +21,7 @@ class SparkSettings:
     folder of this process alone: checkpoints (thrown away), spilled data, log settings. `log`: file that gets what the JVM and
     the Python workers print. `memory`: heap of the JVM. `daemon`: Python module that forks the workers. `python`: the
     interpreter of the workers, on a cluster that of its hosts. `archive`: what executors on other hosts need of Python
-    (`spark.shipment`). `conf`: more settings, which win over ours.
+    (`spark.shipment`). `pods`: the executors of a Kubernetes cluster, which need no archive. `conf`: more settings, which win over ours.
     """
 
     java_home: Path
@@ -32,6 +33,7 @@ class SparkSettings:
     memory: str = "512m"
     python: str = sys.executable
     archive: Path | None = None
+    pods: ExecutorPods | None = None
     conf: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -40,6 +42,12 @@ class SparkSettings:
                 "the number of slots has to be given",
                 subject=f"--master {self.master}",
                 hint="Use local[N] with N of at least the number of partitions of all topics, such as local[256]",
+            )
+        if self.master.startswith(MASTER) != (self.pods is not None):
+            raise UsageError(
+                "executors in pods need a Kubernetes API server as the master, and it needs to know their number and template",
+                subject=f"--master {self.master}",
+                hint="Set dispatcher.executors and dispatcher.executor_template, as the operator does",
             )
 
     @property

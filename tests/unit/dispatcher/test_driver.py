@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,9 @@ from headrace.dispatcher.driver import Driver
 from headrace.dispatcher.selection import TopicPlan
 from headrace.dispatcher.services import Services
 from headrace.kafka.settings import Auth, KafkaSettings
+from headrace.spark.pods import ExecutorPods
 from headrace.spark.session import SparkRuntime
+from tests.support.waiting import eventually
 
 NOWHERE = KafkaSettings("127.0.0.1:1")
 SECRET = Reference(namespace="ns", name="s", version="1")
@@ -148,3 +153,48 @@ def test_the_driver_has_applied_a_contract_once_it_has_acted_on_it(rig: Rig) -> 
     assert rig.driver._report().contract_offset == -1
     rig.turn()
     assert rig.driver._report().contract_offset == 7
+
+
+def test_a_dispatcher_waits_for_its_executors_and_says_how_many_have_come(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = 1
+    monkeypatch.setattr(SparkRuntime, "executors", property(lambda runtime: there))
+    driver = with_executors(rig, 3)
+    gathering = threading.Thread(target=driver._gather, args=(threading.Event(),))
+    gathering.start()
+    eventually(lambda: driver._missing()[0] == "1 of 3 executors have come", 20, "it says so")
+    there = 2
+    eventually(lambda: driver._missing()[0] == "2 of 3 executors have come", 20, "it says so")
+    assert gathering.is_alive()
+    there = 3
+    gathering.join(20)
+    assert not gathering.is_alive()
+    assert "executors" not in driver._missing()[0]
+
+
+def test_executors_that_stay_away_are_done_without(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkRuntime, "executors", 1)
+    driver = with_executors(rig, 2)
+    gathering = threading.Thread(target=driver._gather, args=(threading.Event(),))
+    gathering.start()
+    eventually(lambda: "1 of 2" in driver._missing()[0], 20, "it waits")
+    rig.clock.advance(121)
+    gathering.join(20)
+    assert not gathering.is_alive()
+
+
+def test_a_stop_ends_the_wait_for_executors_and_a_jvm_that_dies_fails_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkRuntime, "executors", 0)
+    driver, stop = with_executors(rig, 2), threading.Event()
+    stop.set()
+    driver._gather(stop)
+    monkeypatch.setattr(SparkRuntime, "alive", False)
+    with pytest.raises(Retriable, match="JVM is gone"):
+        driver._gather(threading.Event())
+
+
+def with_executors(rig: Rig, count: int) -> Driver:
+    """The driver, asked for so many executors in pods."""
+    pod = {"metadata": {"namespace": "n"}, "spec": {"containers": [{"image": "i"}]}}
+    pods = ExecutorPods(count, 4, json.dumps(pod), pod="p", host="10.0.0.1")
+    rig.driver._config = replace(rig.driver._config, pods=pods)
+    return rig.driver

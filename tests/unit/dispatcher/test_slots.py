@@ -52,3 +52,10 @@ def test_executors_that_left_show_as_overdrawn() -> None:
     assert book.free == 0
     book.release("b")
     assert book.free == 1
+
+
+def test_executors_that_came_are_counted_and_others_are_not() -> None:
+    book = SlotBook(0)
+    for total in (4, 4, 8, 4, 8):
+        book.resize(total)
+    assert book.growths == 3

@@ -181,6 +181,8 @@ def idle(one: System, target: Sink, size: Size) -> Iterator[Figure]:
 
 
 BENCHMARKS: dict[str, Callable[[System, Sink, Size], Iterator[Figure]]] = {
+    "idle": idle,
+    "cold": backlog("cold", 1, "unordered", ""),
     "receiver": receiver,
     "latency-100": latency("latency-100", 100, "unordered"),
     "latency-100-ordered": latency("latency-100-ordered", 100, "ordered"),
@@ -194,7 +196,6 @@ BENCHMARKS: dict[str, Callable[[System, Sink, Size], Iterator[Figure]]] = {
     "thousand-triggers-filtered": backlog("thousand-triggers-filtered", 1000, "unordered", "", filtered=True),
     "one-of-ten-hangs": one_hangs,
     "backlog-beside-live": backlog_beside_live,
-    "idle": idle,
 }
 QUICK_ONLY = ("receiver", "latency-100", "one-trigger", "one-trigger-ordered", "ten-triggers")
 
@@ -211,9 +212,9 @@ def main() -> int:
     build_tools()
     where = machine()
     with system() as one, sink() as target:
-        if not options.quick:
+        if options.only and "cold" not in options.only:
             error_console().print("warming up ...", style="dim")
-            for _ in backlog("warm-up", 1, "unordered", "")(one, target, QUICK):
+            for _ in BENCHMARKS["cold"](one, target, FULL):
                 pass
         for name in chosen:
             for figure in BENCHMARKS[name](one, target, QUICK if options.quick else FULL):

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import yaml
 
+from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.base.errors import Terminal
 
 HERE = Path(__file__).resolve().parent
@@ -135,7 +136,7 @@ class System:
         return list(tree(int(self.run["parts"][part]["pid"])))
 
     def cpu(self, part: str) -> float:
-        """CPU seconds that a part has used so far, all its processes together (dead ones are not counted)."""
+        """CPU seconds that a part has used so far, all its processes together and those that have ended since."""
         return sum(_cpu(pid) for pid in self.processes(part))
 
     def memory(self, part: str) -> float:
@@ -158,7 +159,7 @@ def system(**settings: str) -> Iterator[System]:
         yield one
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        process.wait(60 + 2 * RECORDING_SECONDS)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -241,7 +242,7 @@ def _cpu(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def proportional(pid: int) -> int:

@@ -187,7 +187,7 @@ class Installation:
     def run_pod(self, name: str) -> Process:
         """Run what the Deployment says, as its container would."""
         pod = self.deployment(name)["spec"]["template"]["spec"]
-        container, account = pod["containers"][0], self._account(pod["serviceAccountName"])
+        container, account = pod["containers"][0], self.account(pod["serviceAccountName"])
         ops_port = free_port()
         folder = self.folder / name
         ports = {"8080": self.receiver_port, "8443": self.receiver_tls_port}
@@ -236,7 +236,7 @@ class Installation:
     def _token(self, account: str) -> str:
         return self.cluster.kubectl("create", "token", account, "-n", NAMESPACE, "--duration=4h").stdout.strip()
 
-    def _account(self, name: str) -> Path:
+    def account(self, name: str) -> Path:
         """A folder with what a kubelet mounts of a ServiceAccount, and a kubeconfig of it."""
         folder = self.folder / name
         if not folder.exists():

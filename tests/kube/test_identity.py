@@ -60,7 +60,7 @@ def guarded(secured: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.timeout(1200)
 def test_tokens_of_the_cluster_open_an_ingress_and_a_subscriber(guarded: Installation) -> None:
     cluster = guarded.cluster
-    issuer = Issuer(cluster.url, cluster.authority, guarded.folder / "serviceaccount" / "token")
+    issuer = Issuer(cluster.url, cluster.authority, guarded.account("headrace-data-plane") / "token")
     guard = OidcGatekeeper(issuer, SystemClock()).guard(AUDIENCE, ())
     got: list[tuple[str, object]] = []
     shown: list[str] = []

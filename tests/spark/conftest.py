@@ -7,24 +7,27 @@ from pathlib import Path
 
 import pytest
 
+from headrace.kafka.cache import cache_folder
 from headrace.kafka.jars import spark_connector_jars
 from headrace.kafka.java import java_home
 from headrace.spark.session import SparkRuntime
-from headrace.spark.settings import SparkSettings
+from headrace.spark.settings import SparkSettings, class_archive
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
     """A Spark of 32 slots in this process, with the stock daemon of Python workers."""
     folder: Path = tmp_path_factory.mktemp("spark")
+    java, connector = java_home(), tuple(spark_connector_jars())
     runtime = SparkRuntime(
         SparkSettings(
-            java_home=java_home().for_spark,
-            connector=tuple(spark_connector_jars()),
+            java_home=java.for_spark,
+            connector=connector,
             work=folder / "work",
             log=folder / "spark.log",
             daemon="pyspark.daemon",
             master="local[32]",
+            classes=class_archive(cache_folder(), java.java, connector),
         )
     )
     runtime.start()

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.cli.selection import Selected, select, wait_ready
 from headrace.core.events.http import encode_binary, split_line
 from headrace.core.events.model import Event
@@ -76,7 +77,7 @@ class System:
         eventually(self._ready, START_SECONDS, "headrace up is ready", interval=0.2)
         return self
 
-    def stop(self, number: int = signal.SIGINT, seconds: float = 60) -> int:
+    def stop(self, number: int = signal.SIGINT, seconds: float = 60 + 2 * RECORDING_SECONDS) -> int:
         """Stop it as Ctrl-C does; its exit status."""
         assert self._process is not None
         if self._process.poll() is None:

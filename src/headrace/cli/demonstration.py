@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from headrace.base import log, signals
+from headrace.base.classarchive import FOLDER, RECORDING_SECONDS
 from headrace.base.clock import Deadline
 from headrace.base.errors import Terminal
 from headrace.cli.applying import applied, check, plan
@@ -26,6 +27,7 @@ from headrace.cli.selection import Selected, select, wait_ready
 from headrace.core.events.http import encode_binary, split_line
 from headrace.core.events.model import Event
 from headrace.http.sink import Answer, EventSink
+from headrace.kafka.cache import cache_folder
 from headrace.standalone.client import Client
 from headrace.standalone.datadir import DataDir, RunState
 from headrace.standalone.process import Child, Launch, last_lines
@@ -33,6 +35,7 @@ from headrace.standalone.process import Child, Launch, last_lines
 EXAMPLE = Path(__file__).parents[3] / "examples" / "01-broker-and-triggers"
 EXAMPLE_SINK = "http://127.0.0.1:9000"
 _START_SECONDS = 300.0
+_STOP_SECONDS = 40.0 + 2 * RECORDING_SECONDS
 _READY_SECONDS = 90.0
 _ARRIVAL_SECONDS = 60.0
 _SETTLE_SECONDS = 1.0
@@ -99,8 +102,11 @@ class Demonstration:
             self._out.print(f"ready after {time.monotonic() - start:.1f} s", markup=False)
             yield run
         finally:
-            self._out.print("stopping", markup=False)
-            end = Deadline(40)
+            first = not any((cache_folder() / FOLDER).glob("spark-*.jsa"))
+            self._out.print(
+                f"stopping{'; Java keeps its classes, so that it starts quicker from now on' if first else ''}", markup=False
+            )
+            end = Deadline(_STOP_SECONDS)
             child.stop(lambda: end.expired)
 
     def _running(self, folder: DataDir, child: Child, out: Path) -> RunState:

@@ -13,12 +13,14 @@ from headrace.core.names import Internal
 from headrace.dispatcher.config import ContractSource, DispatcherConfig, Only, Secrets, Timing
 from headrace.dispatcher.spec import Limits
 from headrace.http.tokens import TokenServer
+from headrace.kafka.cache import cache_folder
 from headrace.kafka.jars import spark_connector_jars
 from headrace.kafka.java import java_home
 from headrace.kafka.settings import KafkaSettings
 from headrace.receiver.config import Issuer, Production, ReceiverConfig, Tls
 from headrace.receiver.config import Limits as ReceiverLimits
 from headrace.spark.pods import ExecutorPods
+from headrace.spark.settings import class_archive
 from headrace.standalone.parts import STOP_SECONDS
 
 _MEBI = 1024 * 1024
@@ -38,18 +40,20 @@ def dispatcher_config(
     home = java_home(settings.kafka.java)
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
+    connector = tuple(spark_connector_jars(java=home))
     return DispatcherConfig(
         kafka=kafka,
         contract=ContractSource.parse(contract, Internal(settings.instance).contract),
         work=folder / "spark",
         logs=logs,
         java_home=home.for_spark,
-        connector=tuple(spark_connector_jars(java=home)),
+        connector=connector,
         instance=settings.instance,
         only=tuple(Only.parse(one) for one in only),
         master=_LOCAL if own.master == "local" else own.master,
         memory=f"{own.heap_mb}m",
         pods=executor_pods(own),
+        classes=class_archive(cache_folder(), home.java, connector),
         batch_interval=span(own.batch_interval, "dispatcher.batch_interval") if own.batch_interval else 0.0,
         ops_host=own.ops_host,
         ops_port=own.ops_port,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.base.classarchive import ClassArchive
 from headrace.base.errors import Terminal, UsageError
 from headrace.core.contract import Reference
 from headrace.dispatcher.spec import Limits
@@ -105,6 +106,7 @@ class DispatcherConfig:
     their Secret's. `work`: folder for Spark's own files, removed at the end. `logs`: folder that gets `spark.log`. `java_home`:
     folder whose `bin/java` starts Spark (a shim where needed). `connector`: jars of Spark's Kafka source. `python`: of the
     workers; on a cluster a Python of this minor version on its hosts. `pods`: the executors of a Kubernetes cluster.
+    `classes`: the archive of Spark's classes.
     `batch_interval`: seconds between micro-batches instead of Real-Time Mode; 0 is Real-Time Mode. `ops_port`: of `/metrics`,
     `/healthz`, `/readyz`. `budget`: bytes of payload that all workers together may hold. `job_slots`: slots kept free for
     catch-up jobs. `real_time_rate`: events per second of one topic that real-time gear is good for, to tell what is a backlog.
@@ -124,6 +126,7 @@ class DispatcherConfig:
     memory: str = "512m"
     python: str = sys.executable
     pods: ExecutorPods | None = None
+    classes: ClassArchive | None = None
     batch_interval: float = 0.0
     ops_host: str = "127.0.0.1"
     ops_port: int = 8081

@@ -328,6 +328,7 @@ def _spark_settings(config: DispatcherConfig) -> SparkSettings:
         memory=config.memory,
         python=config.python,
         pods=config.pods,
+        classes=config.classes,
         conf=config.spark_conf,
     )
     if settings.local_slots is not None or settings.pods is not None:

@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.base.clock import Deadline
 from headrace.base.errors import HeadraceError, Terminal
 from headrace.base.files import write_atomically
@@ -126,7 +127,7 @@ class EmbeddedKafka:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait((deadline or Deadline(_STOP_SECONDS)).remaining())
+                self._process.wait((deadline or Deadline(_STOP_SECONDS)).remaining() + self.recording_seconds)
             except subprocess.TimeoutExpired:
                 log.warning("Kafka did not stop in time and is killed", pid=self._process.pid, log=self.log_path)
                 self._process.kill()
@@ -174,7 +175,12 @@ class EmbeddedKafka:
         if self._runtime is None:
             raise RuntimeError("prepare() comes first")
         return self._runtime.command(
-            SERVER, [str(self._properties)], heap_mb=self._heap_mb, log4j=self._log4j, options=self._jvm_options
+            SERVER,
+            [str(self._properties)],
+            heap_mb=self._heap_mb,
+            log4j=self._log4j,
+            options=self._jvm_options,
+            recording=True,
         )
 
     def wait_ready(self, deadline: Deadline, alive: Callable[[], bool] = lambda: True) -> None:
@@ -196,7 +202,14 @@ class EmbeddedKafka:
 
     def release(self) -> None:
         """Let another process have the folder; the server must have ended."""
+        if self._runtime is not None:
+            self._runtime.classes.keep()
         self._lock.release()
+
+    @property
+    def recording_seconds(self) -> float:
+        """How much longer than usual the server may take to end, because it makes the archive of Kafka's classes."""
+        return RECORDING_SECONDS if self._runtime is not None and self._runtime.classes.missing else 0.0
 
     @property
     def subject(self) -> str:

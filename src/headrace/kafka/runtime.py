@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.base.classarchive import FOLDER, ClassArchive
 from headrace.base.errors import Terminal
+from headrace.kafka.cache import cache_folder
 from headrace.kafka.jars import Progress, kafka_classpath
 from headrace.kafka.java import JavaHome
 
@@ -29,15 +31,18 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """A Java and the jars of Kafka."""
+    """A Java, the jars of Kafka, and the archive of its classes."""
 
     java: JavaHome
     classpath: tuple[Path, ...]
+    classes: ClassArchive
 
     @classmethod
     def ready(cls, java: JavaHome, progress: Progress | None = None, cache: Path | None = None) -> KafkaRuntime:
         """The runtime, its jars fetched first if need be (errors: `kafka.jars.fetch`)."""
-        return cls(java, tuple(kafka_classpath(progress, cache=cache, java=java)))
+        cache = cache or cache_folder()
+        classpath = tuple(kafka_classpath(progress, cache=cache, java=java))
+        return cls(java, classpath, ClassArchive(cache / FOLDER, "kafka", java.java, classpath))
 
     def command(
         self,
@@ -47,10 +52,16 @@ class KafkaRuntime:
         heap_mb: int = 256,
         log4j: Path | None = None,
         options: Sequence[str] = (),
+        recording: bool = False,
     ) -> Command:
-        """The command that runs the Java class `main`. Without `log4j` its log goes nowhere but errors to standard error."""
+        """The command that runs the Java class `main`. Without `log4j` its log goes nowhere but errors to standard error.
+
+        `recording`: if there is no archive of Kafka's classes, the process makes it at its end; then call `classes.keep`.
+        """
         logging = [f"-Dlog4j2.configurationFile={log4j}"] if log4j else ["-Dlog4j2.level=ERROR"]
-        argv = [str(self.java.java), f"-Xmx{heap_mb}m", *_JVM, *logging, *options, "-cp", self._joined, main, *arguments]
+        classes = self.classes.recording() if recording else self.classes.options()
+        jvm = [f"-Xmx{heap_mb}m", *_JVM, *classes, *logging, *options]
+        argv = [str(self.java.java), *jvm, "-cp", self._joined, main, *arguments]
         # Options from outside would be printed to standard error, or break what is asked for here.
         env = {
             name: value

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.base.errors import Terminal
 from headrace.base.log import get_logger
 from headrace.spark import jvmlog, shipment
@@ -37,12 +38,14 @@ class SparkRuntime:
         self.settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._session: SparkSession | None = None
+        self._records = False
 
     def start(self) -> None:
         """Start the JVM and connect to the master. Raises `Terminal` when either fails; the log file says more."""
         settings = self.settings
         for folder in (settings.work, settings.log.parent):
             folder.mkdir(parents=True, exist_ok=True)
+        self._records = _uses_archive(settings) and settings.classes is not None and settings.classes.missing
         conf = SparkConf(loadDefaults=False).setAll(list(_conf(settings, jvmlog.written(settings.work)).items()))
         try:
             with _environment(settings), settings.log.open("ab") as output:
@@ -104,6 +107,10 @@ class SparkRuntime:
         """Process id of the JVM (of its launcher script, which execs it)."""
         return -1 if self._process is None else self._process.pid
 
+    def _has_worked(self) -> bool:
+        """Whether it has run any job: only then an archive has the classes that are worth having."""
+        return bool(self.session.sparkContext._jsc.sc().statusStore().jobsList(None).size())
+
     def slots(self) -> int:
         """Tasks that can run at once, counted at the executors that are there now."""
         if self.settings.local_slots is not None:
@@ -123,19 +130,24 @@ class SparkRuntime:
 
     def stop(self, timeout: float = 10.0) -> None:
         """Stop the session and the JVM; what is still there after `timeout` seconds is killed. The work folder is removed."""
-        process = self._process
+        process, worked = self._process, False
         if process is not None and process.stdin is not None:
             if self.alive and self._session is not None:
                 try:
+                    worked = self._has_worked()
                     self._session.stop()
                 except Exception as error:
                     log.warning("Spark did not stop by itself", error=str(error).partition("\n")[0])
             process.stdin.close()
+            if self._records and not worked:
+                process.kill()
             try:
-                process.wait(timeout)
+                process.wait(timeout + (RECORDING_SECONDS if self._records else 0.0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if self._records and self.settings.classes is not None:
+                self.settings.classes.keep() if worked else self.settings.classes.discard()
         self._session = None
         shutil.rmtree(self.settings.work, ignore_errors=True)
 
@@ -172,7 +184,16 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
 
 def _java_options(settings: SparkSettings, log4j: Path) -> list[str]:
     options = ["-XX:+UseSerialGC", jvmlog.option(log4j)]
-    return [*options, settings.pods.java_options] if settings.pods is not None else options
+    if settings.pods is not None:
+        return [*options, settings.pods.java_options]
+    if settings.classes is not None and _uses_archive(settings):
+        # Spark takes the options apart at spaces, but not within quotes.
+        return [*options, *(f'"{option}"' for option in settings.classes.recording())]
+    return options
+
+
+def _uses_archive(settings: SparkSettings) -> bool:
+    return settings.local_slots is not None
 
 
 def _place(settings: SparkSettings) -> dict[str, str]:

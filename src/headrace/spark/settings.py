@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
+
+from headrace.base.classarchive import FOLDER, ClassArchive
 from headrace.base.errors import UsageError
 from headrace.spark.pods import MASTER, ExecutorPods
 
@@ -21,7 +25,8 @@ class SparkSettings:
     folder of this process alone: checkpoints (thrown away), spilled data, log settings. `log`: file that gets what the JVM and
     the Python workers print. `memory`: heap of the JVM. `daemon`: Python module that forks the workers. `python`: the
     interpreter of the workers, on a cluster that of its hosts. `archive`: what executors on other hosts need of Python
-    (`spark.shipment`). `pods`: the executors of a Kubernetes cluster, which need no archive. `conf`: more settings, which win over ours.
+    (`spark.shipment`). `pods`: the executors of a Kubernetes cluster, which need no archive. `classes`: the archive of the JVM's classes,
+    made when it is missing; for `local[N]` only. `conf`: more settings, which win over ours.
     """
 
     java_home: Path
@@ -34,6 +39,7 @@ class SparkSettings:
     python: str = sys.executable
     archive: Path | None = None
     pods: ExecutorPods | None = None
+    classes: ClassArchive | None = None
     conf: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -55,3 +61,9 @@ class SparkSettings:
         """N of `local[N]`; None on a cluster."""
         match = _LOCAL.fullmatch(self.master)
         return int(match[1]) if match else None
+
+
+def class_archive(cache: Path, java: Path, connector: Sequence[Path]) -> ClassArchive:
+    """The archive of Spark's classes. `java`: the real executable, no shim; `connector` as above."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    return ClassArchive(cache / FOLDER, "spark", java, [*connector, jars])

@@ -21,7 +21,6 @@ from headrace.standalone.supervisor import Part, Status, Supervisor
 log = get_logger(__name__)
 _LOOK_SECONDS = 0.05
 _SPACE_SECONDS = 10.0
-_STOP_SECONDS = 30.0
 _LEFTOVER_SECONDS = 15.0
 _RESERVE = 32 << 20
 
@@ -80,7 +79,7 @@ class Up:
                 self._view.tick()
         finally:
             self._state = "STOPPING"
-            supervisor.stop([name for name in STOP_ORDER if name in self._parts], _STOP_SECONDS, hurry)
+            supervisor.stop([name for name in STOP_ORDER if name in self._parts], prepared.stop_seconds, hurry)
             self._state = "STOPPED"
             self._write(quietly=True)
 

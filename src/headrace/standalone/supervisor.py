@@ -45,7 +45,7 @@ class Part:
     """One part: how to start it, how to see that it works, what must be ready before its first start.
 
     `missing` says what it still lacks, empty when it works; it is called from a thread and may block for a second. `stop_seconds` is its
-    share of the time that stopping may take.
+    share of the time that stopping may take, `stop_note` why that is long.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Part:
     operations: str = ""
     after: tuple[str, ...] = ()
     stop_seconds: float = 8.0
+    stop_note: str = ""
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class Supervisor:
             child = self._children.pop(name, None)
             self._end_probe(name)
             if child is not None:
-                self._set(name, State.STOPPING)
+                self._set(name, State.STOPPING, self._parts[name].stop_note)
                 own = Deadline(self._parts[name].stop_seconds, self._clock)
                 willing = child.stop(lambda own=own: own.expired or deadline.expired or hurry())  # type: ignore[misc]
                 if not willing:

@@ -79,6 +79,10 @@ class ExecutorPods:
             # Executors come and go for as long as the driver lives, and it looks itself whether there are enough of them.
             "spark.executor.maxNumFailures": str(2**31 - 1),
             "spark.scheduler.minRegisteredResourcesRatio": "0",
+            # A node that is gone says no goodbye: its executors count as lost after half a minute instead of Spark's two.
+            "spark.executor.heartbeatInterval": "5s",
+            "spark.storage.blockManagerHeartbeatTimeoutMs": "30s",
+            "spark.network.timeoutInterval": "10s",
             # Plans hold the credentials of Kafka: only executors of this driver get them, and nobody reads along.
             "spark.authenticate": "true",
             "spark.network.crypto.enabled": "true",

@@ -206,7 +206,17 @@ def test_text_within_data_is_read_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "ssl.keystore.key", "ca.key", "MY_TOKEN", "sasl.jaas.config", "aws_secret_access_key", "client-secret"]
+    "name",
+    [
+        "password",
+        "ssl.keystore.key",
+        "ca.key",
+        "MY_TOKEN",
+        "sasl.jaas.config",
+        "aws_secret_access_key",
+        "client-secret",
+        "_SPARK_AUTH_SECRET",
+    ],
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret_name(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from confluent_kafka import Producer
 from headrace.core.contract import Resource, dump
 from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher.config import Timing
-from headrace.dispatcher.spec import LaneOrders, Limits
+from headrace.dispatcher.spec import LaneOrders, Limits, Mode
 from tests.support.frames import event_frame, frame
 from tests.support.subscriber import Answer, Subscriber, subscriber
 from tests.support.waiting import eventually
@@ -380,6 +381,23 @@ def test_a_worker_of_a_second_batch_delivers_nothing_and_ends(bench: Workbench, 
     worker.events(1)
     eventually(lambda: worker.exited == 1)
     assert sink.requests == []
+
+
+@pytest.mark.parametrize(("mode", "more"), [(Mode.LIVE, 0), (Mode.CATCHUP, 10)])
+def test_the_worker_of_a_job_leaves_the_processors_to_live_ones(
+    bench: Workbench, sink: Subscriber, tmp_path: Path, mode: Mode, more: int
+) -> None:
+    bench.subscribe(egress(sink.url()))
+    bench.begin_run()
+    of_job = {} if mode is Mode.LIVE else {"job": f"{bench.run}.0001", "ends": {0: 2}, "due": time.time() + 60}
+    process = bench.spawn(bench.spec({"lane": 0}, mode=mode, **of_job), tmp_path)
+    process.feed(event_frame(0, 0))
+    eventually(lambda: sink.ids == ["0"])
+    assert process.niceness() == os.getpriority(os.PRIO_PROCESS, 0) + more
+    process.feed(event_frame(0, 1))
+    process.end_input()
+    assert process.wait() == 0
+    assert sink.ids == ["0", "1"]
 
 
 def test_a_newer_run_ends_the_process_at_once(bench: Workbench, sink: Subscriber, tmp_path: Path) -> None:

@@ -364,6 +364,10 @@ class WorkerProcess:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
+    def niceness(self) -> int:
+        """That of its main thread, which all that it has started inherit."""
+        return os.getpriority(os.PRIO_PROCESS, self._process.pid)
+
     def cpu_seconds(self) -> float:
         """Processor time used so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()

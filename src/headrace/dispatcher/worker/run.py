@@ -19,6 +19,8 @@ log = get_logger(__name__)
 
 _FILES = 8192
 _LAST_WRITES = 3.0
+_MODEST = 10
+"""Niceness of the workers of jobs: they take what live workers, receivers and Kafka leave of the processors."""
 
 
 def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task = Task()) -> Iterator[pa.RecordBatch]:
@@ -28,6 +30,8 @@ def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Tas
     per lane at the end. It neither raises nor returns before its input has ended: an internal error ends the process.
     """
     _allow_many_files()
+    if spec.mode is Mode.CATCHUP:
+        _be_modest()
     configure(json_format=spec.log_json, level=spec.log_level)
     try:
         yield from work(spec, batches, task)
@@ -70,6 +74,12 @@ def work(
         rows = [catchup_row(*record) for record in engine.final_records()]
         yield pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], names=[FRAME_COLUMN])
     engine.close()
+
+
+def _be_modest() -> None:
+    """Threads that this one starts are as nice. Spark keeps the processes of jobs apart from those of live queries, so none comes to those."""
+    if os.getpriority(os.PRIO_PROCESS, 0) < _MODEST:
+        os.setpriority(os.PRIO_PROCESS, 0, _MODEST)
 
 
 def _allow_many_files() -> None:

@@ -20,6 +20,7 @@ from headrace.base.errors import HeadraceError
 from headrace.cli.output import console, error_console, print_table
 
 DRAIN_SECONDS = 600
+_CALM_MS = 50
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def backlog_beside_live(one: System, target: Sink, size: Size) -> Iterator[Figur
     events = size.events * 10
     load(url, "-n", str(events))
     wait_for(lambda: target.get("/count")["paths"].get(f"/{name}-live/1", 0) >= events, DRAIN_SECONDS, "the live one has all")
+    _calm(target, url, f"/{name}-live/1")
     for what in ("before", "during"):
         late: list[dict[str, Any]] = (
             triggers(name, target.url, 1, name=f"{name}-late", start="earliest") if what == "during" else []
@@ -160,6 +162,18 @@ def backlog_beside_live(one: System, target: Sink, size: Size) -> Iterator[Figur
     wait_for(lambda: target.get("/count")["paths"].get(f"/{name}-late/1", 0) >= events, DRAIN_SECONDS, "the late one caught up")
     yield Figure(name, "caught up at", target.get("/stats")["paths"][f"/{name}-late/1"]["per_s"], "events/s")
     one.headrace("delete", *names([*live, *late]), f"broker/{name}")
+
+
+def _calm(target: Sink, url: str, path: str) -> None:
+    """Wait until a path has had its events within 50 ms for some seconds: after a backlog, lanes change from bulk to real-time gear."""
+
+    def calm() -> bool:
+        target.get("/reset")
+        sent = load(url, "-rate", "50", "-d", "3s", "-c", "8")["accepted"]
+        wait_for(lambda: _at_each(target, [path], sent), 120, f"{path} got all")
+        return bool(target.get("/latency")[path]["p99_ms"] < _CALM_MS)
+
+    wait_for(calm, DRAIN_SECONDS, f"{path} is calm")
 
 
 def _at_each(target: Sink, paths: Sequence[str], count: int) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from headrace.standalone.supervisor import GaveUp, Part, State, Status, Supervis
 from tests.support.waiting import eventually
 
 SLEEPER = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); print('up', flush=True); time.sleep(600)"
+SLOW = SLEEPER.replace("exit(0)", "(time.sleep(0.5), exit(0))")
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 # As Spark's daemon does: a grandchild in a process group of its own.
 FAMILY = f"""
@@ -71,6 +73,28 @@ def test_a_part_starts_once_what_it_needs_is_ready(toys: Toys) -> None:
     toys.until(supervisor, "second", State.READY)
     assert toys.seen.index(("first", State.READY)) < toys.seen.index(("second", State.STARTING))
     assert supervisor.all_ready
+
+
+def test_a_part_that_keeps_its_classes_is_given_time_for_that_once_it_was_ready(toys: Toys) -> None:
+    parts = [
+        replace(toys.part("ready", SLOW, stop_seconds=0.0), records=True),
+        replace(toys.part("never", SLOW, stop_seconds=0.0, ready=False), records=True),
+        toys.part("other", SLOW, stop_seconds=0.0),
+    ]
+    notes: dict[str, str] = {}
+    supervisor = Supervisor(
+        parts, lambda part, status: notes.update({part.name: status.note} if status.state is State.STOPPING else {})
+    )
+    toys.supervisors.append(supervisor)
+    for name in ("ready", "other"):
+        toys.until(supervisor, name, State.READY)
+    children = dict(supervisor._children)
+    eventually(lambda: "up" in "".join(last_lines(toys.folder / "never.log")), 20, "it runs")
+    supervisor.stop(["ready", "never", "other"])
+    statuses = {name: child.exit_status() for name, child in children.items()}
+    assert statuses == {"ready": 0, "never": -signal.SIGKILL, "other": -signal.SIGKILL}
+    assert "keeps its Java classes" in notes["ready"]
+    assert notes["never"] == notes["other"] == ""
 
 
 def test_a_part_is_not_started_while_what_it_needs_is_not_ready(toys: Toys) -> None:

@@ -98,6 +98,26 @@ def test_a_base_that_was_cut_off_is_made_again_with_all_that_builds_on_it(tmp_pa
     assert loaded_from(runtime, tmp_path / "loaded.log").startswith("shared objects file")
 
 
+def test_what_was_left_long_ago_is_removed(tmp_path: Path) -> None:
+    left, recent = tmp_path / "kafka.0123", tmp_path / "kafka.4567"
+    for path in (left, recent):
+        path.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    runtime_with(tmp_path).classes.recording()
+    assert (left.exists(), recent.exists()) == (False, True)
+
+
+def test_of_two_that_recorded_at_once_one_archive_is_left(tmp_path: Path) -> None:
+    runtimes = [runtime_with(tmp_path), runtime_with(tmp_path)]
+    paths = [unfinished(one) for one in runtimes]
+    assert paths[0] != paths[1]
+    for size, (one, path) in enumerate(zip(runtimes, paths, strict=True)):
+        path.write_bytes(bytes.fromhex("a8ab0bf0") + bytes(size))
+        one.classes.keep()
+    assert len(list(tmp_path.glob("kafka-*.jsa"))) == 1
+    assert not runtimes[0].classes.missing
+
+
 def test_another_class_path_has_an_archive_of_its_own(tmp_path: Path) -> None:
     runtime = runtime_with(tmp_path)
     jar = tmp_path / "one.jar"

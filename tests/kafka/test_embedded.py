@@ -213,3 +213,18 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]
 def test_two_at_once_do_not_disturb_each_other(running: EmbeddedKafka, bundled: EmbeddedKafka) -> None:
     assert running.port != bundled.port
     assert Admin(running.settings).cluster_info().cluster_id != Admin(bundled.settings).cluster_info().cluster_id
+
+
+def test_the_classes_of_a_kafka_that_served_are_kept_and_those_of_one_that_did_not_are_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.kafka.runtime.FOLDER", str(tmp_path / "classes"))
+    broken = EmbeddedKafka(folder, overrides={"log.retention.bytes": "many"})
+    with pytest.raises(Terminal):
+        broken.start()
+    assert broken.records
+    with EmbeddedKafka(tmp_path / "served") as served:
+        assert served.records
+    assert not served.records
+    with EmbeddedKafka(tmp_path / "served") as again:
+        assert str(tmp_path / "classes") in Path(f"/proc/{again.pid}/maps").read_text()

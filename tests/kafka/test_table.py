@@ -53,15 +53,17 @@ def read(kafka: KafkaSettings, name: str) -> Iterator[Callable[..., tuple[TableR
     """Each call starts a reader and gives it with the records that it has been given so far."""
     readers: list[TableReader] = []
 
-    def start(*, skim: bool = False) -> tuple[TableReader, Records]:
+    def begin(*, skim: bool = False, start: int = 0) -> tuple[TableReader, Records]:
         seen: Records = []
-        readers.append(
-            TableReader(kafka, name, lambda key, value, offset: seen.append((key, value, offset)), seen.clear, skim=skim)
-        )
+
+        def take(key: str, value: bytes | None, offset: int) -> None:
+            seen.append((key, value, offset))
+
+        readers.append(TableReader(kafka, name, take, seen.clear, skim=skim, start=start))
         readers[-1].start()
         return readers[-1], seen
 
-    yield start
+    yield begin
     for reader in readers:
         reader.close()
 
@@ -116,6 +118,32 @@ def test_a_reader_that_skims_is_ready_though_the_topic_ends_with_the_marker_of_a
     reader, seen = read(skim=True)
     reader.wait_ready(Deadline(10))
     assert [value for _, value, _ in seen] == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("skim", [False, True])
+def test_a_reader_goes_on_from_where_somebody_else_has_read_to(writer: TableWriter, read: Read, skim: bool) -> None:
+    writer.put_all([("a", b"1"), ("b", b"1"), ("a", b"2"), ("b", None)])
+    reader, seen = read(skim=skim, start=2)
+    reader.wait_ready(Deadline(10))
+    assert (seen, reader.position) == ([("a", b"2", 2), ("b", None, 3)], 4)
+
+
+def test_a_reader_that_starts_at_the_end_is_ready_and_given_what_comes(exclusive: Exclusive, read: Read) -> None:
+    writer = exclusive()
+    last = writer.put_all([("a", b"1"), ("a", b"2")])
+    reader, seen = read(skim=True, start=last + 1)
+    reader.wait_ready(Deadline(10))
+    assert seen == []
+    last = writer.put("a", b"3")
+    reader.wait_applied(last, Deadline(10))
+    assert seen == [("a", b"3", last)]
+
+
+def test_a_reader_that_starts_behind_the_end_reads_all_of_what_is_another_topic(writer: TableWriter, read: Read) -> None:
+    writer.put_all([("a", b"1"), ("a", b"2")])
+    reader, seen = read(start=3)
+    reader.wait_ready(Deadline(10))
+    assert [value for _, value, _ in seen] == [b"1", b"2"]
 
 
 def test_a_writer_that_begins_twice_goes_on(exclusive: Exclusive, read: Read) -> None:

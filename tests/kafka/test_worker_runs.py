@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.core.contract import Resource, dump
+from headrace.core.contractlog import ContractState
 from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher.config import Timing
 from headrace.dispatcher.spec import LaneOrders, Limits, Mode
@@ -370,6 +371,42 @@ def test_a_full_ring_makes_the_reader_wait_and_loses_nothing(bench: Workbench) -
         finished(bench, 200)
         assert server.ids == [str(offset) for offset in range(200)]
         assert max(report.ring_events for report in bench.reports) <= 20
+
+
+# -- what the driver had read of the contract ---------------------------------------------------------------------------
+
+
+def test_a_worker_goes_on_from_what_the_driver_had_read(bench: Workbench, sink: Subscriber) -> None:
+    bench.subscribe(egress(sink.url("/long-ago")))
+    bench.begin_run()
+    offset = bench.subscribe(egress(sink.url("/unread"), uid="other"))
+    read = ContractState(runs={bench.topic: bench.run}, offset=offset)
+    known = Resource(
+        uid="lane",
+        topics=(bench.topic,),
+        bootstrap_servers=bench.kafka.bootstrap_servers,
+        egresses=(egress(sink.url("/known")),),
+    )
+    read.apply("lane", dump(known), offset)
+    worker = bench.start_with(bench.spec({"lane": 0, "other": 0}, contract=read))
+    worker.events(1)
+    finished(bench, 1)
+    assert [request.path for request in sink.requests] == ["/known"]
+    bench.applied(bench.subscribe(egress(sink.url("/changed"))))
+    worker.events(1)
+    finished(bench, 2)
+    assert [request.path for request in sink.requests] == ["/known", "/changed"]
+    assert bench.report().contract_offset > offset  # type: ignore[union-attr]
+
+
+def test_a_worker_reads_what_came_after_the_driver_had_read(bench: Workbench, sink: Subscriber) -> None:
+    offset = bench.subscribe(egress(sink.url("/old")))
+    bench.begin_run()
+    bench.subscribe(egress(sink.url("/new")))
+    worker = bench.start_with(bench.spec({"lane": 0}, contract=ContractState(offset=offset)))
+    worker.events(1)
+    finished(bench, 1)
+    assert [request.path for request in sink.requests] == ["/new"]
 
 
 # -- in a process of its own ------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.kafka.cache import cache_folder
 from headrace.kafka.jars import spark_connector_jars
 from headrace.kafka.java import java_home
 from headrace.spark.session import SparkRuntime
@@ -19,6 +18,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
     """A Spark of 32 slots in this process, with the stock daemon of Python workers."""
     folder: Path = tmp_path_factory.mktemp("spark")
     java, connector = java_home(), tuple(spark_connector_jars())
+    classes = class_archive(folder, java.java, connector)
     runtime = SparkRuntime(
         SparkSettings(
             java_home=java.for_spark,
@@ -27,9 +27,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
             log=folder / "spark.log",
             daemon="pyspark.daemon",
             master="local[32]",
-            classes=class_archive(cache_folder(), java.java, connector),
+            classes=classes,
         )
     )
     runtime.start()
     yield runtime
     runtime.stop()
+    assert not classes.missing, "the classes of a Spark that worked are kept"

@@ -71,3 +71,23 @@ def test_records_need_uids_that_differ() -> None:
 def test_special_records_are_json_objects() -> None:
     assert json.loads(run_record("t", "r", 5)[1]) == {"run": "r", "at": 5}
     assert json.loads(drain_record("r", 5, "stop")[1]) == {"at": 5, "reason": "stop"}
+
+
+def test_what_concerns_a_topic_is_a_state_of_its_own() -> None:
+    state = ContractState(generation=7, trust_bundles=("PEM",))
+    other = Resource(uid="o", topics=("u",), bootstrap_servers="k:1")
+    for offset, (key, value) in enumerate(
+        [
+            ("c", dump(EGRESS)),
+            ("o", dump(other)),
+            run_record("t", "r1", 1),
+            run_record("u", "r2", 1),
+            drain_record("r0", 1, "stop"),
+        ]
+    ):
+        state.apply(key, value, offset)
+    some = state.of_topic("t")
+    assert (some.resources, some.applied, some.runs, some.drains) == ({"c": EGRESS}, {"c": 0}, {"t": "r1"}, {"r0"})
+    assert (some.generation, some.trust_bundles, some.offset) == (7, ("PEM",), 4)
+    some.apply("c", None, 5)
+    assert "c" in state.resources

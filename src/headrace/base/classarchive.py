@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
-import threading
+import time
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,14 +29,19 @@ FOLDER = "classes"
 RECORDING_SECONDS = 60.0
 """How much longer the end of a process that records may take."""
 
-_QUIET = ("-Xlog:disable", "-Xlog:all=error")
-"""Java would print a line for each class that it does not take in."""
+_QUIET = ("-Xlog:disable", "-Xlog:all=warning")
+"""Java would print a line for each class that it does not take in: of archives only errors are heard. They are spoken of by the first name,
+from Java 24 on by both.
+"""
+_SUBJECTS = ("cds", "aot")
+_BOTH_FROM = 24
 _COMPLETE = bytes.fromhex("a8ab0bf0")
 """The first bytes of an archive with all its parts: they are written last."""
 _ROOM = 1 << 30
 _KEPT = 3
 """Archives of a program: other versions, and other folders that it is installed in, have their own."""
 _BASE_SECONDS = 60.0
+_ABANDONED_SECONDS = 24 * 3600.0
 
 
 class ClassArchive:
@@ -46,7 +53,8 @@ class ClassArchive:
         self._java = java
         self._home = java.parent.parent
         self._program = f"{name}-{_fingerprint([self._home / 'release', *classpath])}"
-        self._unfinished = folder / f"{name}.{os.getpid()}-{threading.get_native_id()}"
+        self._unfinished = folder / f"{name}.{uuid.uuid4().hex}"
+        self._recorded = ""
 
     @property
     def missing(self) -> bool:
@@ -60,7 +68,7 @@ class ClassArchive:
             return []
         with suppress(OSError):
             os.utime(found)  # the ones used last are kept
-        return [f"-XX:SharedArchiveFile={found if base == self._shipped else f'{base}:{found}'}", *_QUIET]
+        return [f"-XX:SharedArchiveFile={found if base == self._shipped else f'{base}:{found}'}", *self._quiet]
 
     def recording(self) -> list[str]:
         """Options of a process that uses the archive, or else makes it at its end: then `keep` or `discard` it."""
@@ -69,8 +77,10 @@ class ClassArchive:
         base = self._base or self._make_base()
         if base is None:
             return []
+        self._tidy()
+        self._recorded = self._stem
         given = [] if base == self._shipped else [f"-XX:SharedArchiveFile={base}"]
-        return [*given, f"-XX:ArchiveClassesAtExit={self._unfinished}", *_QUIET]
+        return [*given, f"-XX:ArchiveClassesAtExit={self._unfinished}", *self._quiet]
 
     def keep(self) -> None:
         """The process that recorded has ended: later ones are to use what it wrote, if that is whole."""
@@ -80,10 +90,7 @@ class ClassArchive:
             if not whole:
                 self.discard()
                 return
-            self._publish(self._unfinished, self._stem)
-            kept = sorted(self._folder.glob(f"{self._name}-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
-            for old in kept[_KEPT:]:
-                old.unlink(missing_ok=True)
+            self._publish(self._unfinished, self._recorded)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -128,7 +135,33 @@ class ClassArchive:
         with unfinished.open("rb") as file:
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
-        unfinished.replace(self._folder / f"{stem}.{size}.jsa")
+        path = self._folder / f"{stem}.{size}.jsa"
+        unfinished.replace(path)
+        same = self._folder.glob(f"{stem}.*.jsa")
+        others = sorted(self._folder.glob(f"{stem.partition('-')[0]}-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+        for old in {*same, *others[_KEPT:]} - {path}:
+            old.unlink(missing_ok=True)
+
+    def _tidy(self) -> None:
+        """Remove what processes left that were killed as they recorded, or before anybody could take it."""
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):
+                if path.suffix != ".jsa" and time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
+
+    @property
+    def _quiet(self) -> list[str]:
+        version = re.search(r'JAVA_VERSION="(\d+)', self._release)
+        both = version is not None and int(version[1]) >= _BOTH_FROM
+        return [*_QUIET, *(f"-Xlog:{subject}*=error" for subject in (_SUBJECTS if both else _SUBJECTS[:1]))]
+
+    @property
+    def _release(self) -> str:
+        """What Java says of itself."""
+        try:
+            return (self._home / "release").read_text(errors="replace")
+        except OSError:
+            return ""
 
     @property
     def _has_room(self) -> bool:
@@ -140,11 +173,13 @@ class ClassArchive:
 
     def _make_base(self) -> Path | None:
         """A Java without an archive of its own classes gets one."""
-        unfinished = self._unfinished.with_name(f"{self._unfinished.name}.base")
+        unfinished = self._unfinished.with_suffix(".base")
         command = [str(self._java), "-Xshare:dump", "-XX:+UseSerialGC", f"-XX:SharedArchiveFile={unfinished}"]
         try:
             subprocess.run(command, capture_output=True, timeout=_BASE_SECONDS, check=True)
-            self._publish(unfinished, self._base_stem)
+            if self._base is None:  # nobody else was quicker
+                self._publish(unfinished, self._base_stem)
+            unfinished.unlink(missing_ok=True)
         except (OSError, subprocess.SubprocessError) as error:
             log.info("This Java makes no archive of its classes", java=str(self._java), error=str(error))
             unfinished.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from headrace.base import log, signals
-from headrace.base.classarchive import FOLDER, RECORDING_SECONDS
+from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.base.clock import Deadline
 from headrace.base.errors import Terminal
 from headrace.cli.applying import applied, check, plan
@@ -27,7 +27,6 @@ from headrace.cli.selection import Selected, select, wait_ready
 from headrace.core.events.http import encode_binary, split_line
 from headrace.core.events.model import Event
 from headrace.http.sink import Answer, EventSink
-from headrace.kafka.cache import cache_folder
 from headrace.standalone.client import Client
 from headrace.standalone.datadir import DataDir, RunState
 from headrace.standalone.process import Child, Launch, last_lines
@@ -102,10 +101,7 @@ class Demonstration:
             self._out.print(f"ready after {time.monotonic() - start:.1f} s", markup=False)
             yield run
         finally:
-            first = not any((cache_folder() / FOLDER).glob("spark-*.jsa"))
-            self._out.print(
-                f"stopping{'; Java keeps its classes, so that it starts quicker from now on' if first else ''}", markup=False
-            )
+            self._out.print("stopping (the first time takes longer: Java's classes are kept, to start quicker)", markup=False)
             end = Deadline(_STOP_SECONDS)
             child.stop(lambda: end.expired)
 

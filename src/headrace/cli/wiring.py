@@ -78,6 +78,10 @@ def receiver_config(settings: Settings, kafka: KafkaSettings, contract: str) -> 
     own = settings.receiver
     if bool(own.tls_cert) != bool(own.tls_key):
         raise UsageError("a certificate and its key go together", subject="receiver.tls_cert, receiver.tls_key")
+    if own.tls_port >= 0 and not own.tls_cert:
+        raise UsageError(
+            "a port for TLS needs a certificate", subject="receiver.tls_port", hint="Set receiver.tls_cert and tls_key"
+        )
     identity = settings.identity
     return ReceiverConfig(
         kafka=kafka,

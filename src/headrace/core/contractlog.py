@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -81,6 +81,24 @@ class ContractState:
     def _resource(self, uid: str, value: bytes | None, offset: int) -> None:
         _put(self.resources, uid, None if value is None else parse_resource(value))
         _put(self.applied, uid, None if value is None else offset)
+
+    def copy(self) -> ContractState:
+        """One that may be changed by itself."""
+        return replace(
+            self,
+            resources=dict(self.resources),
+            applied=dict(self.applied),
+            runs=dict(self.runs),
+            drains=set(self.drains),
+        )
+
+    def of_topic(self, topic: str) -> ContractState:
+        """What concerns the workers of `topic`: who goes on from here has to read only the records after `offset`."""
+        some = self.copy()
+        some.resources = {uid: one for uid, one in self.resources.items() if topic in one.topics}
+        some.applied = {uid: offset for uid, offset in self.applied.items() if uid in some.resources}
+        some.runs = {name: run for name, run in self.runs.items() if name == topic}
+        return some
 
     def ingresses(self) -> list[Resource]:
         """All resources that take events in."""

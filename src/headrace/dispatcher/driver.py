@@ -79,6 +79,7 @@ class Driver:
             slots=SlotBook(0, config.job_slots),
             table=table,
             dataplane=Dataplane(config.kafka, names.dataplane, config.identity, clock, self._take, self._report),
+            contract=lambda: self._contract.state,
             runs_in_force=lambda: self._contract.state.runs,
             contract_now=self._contract_now,
             failed=self._fail,
@@ -142,8 +143,6 @@ class Driver:
             return
         deadline = Deadline(_EXECUTORS_SECONDS, self._clock)
         while (there := spark.executors) < pods.count and not stop.is_set():
-            if not spark.alive:
-                raise self._jvm_gone()
             if deadline.expired:
                 log.warning("Going on without executors that did not come", wanted=pods.count, there=there)
                 break
@@ -185,7 +184,8 @@ class Driver:
                 log.warning("A topic did not stop in time", topic=topic)
 
     def _fail(self, error: BaseException) -> None:
-        if not isinstance(error, HeadraceError) and self._started and self._services.spark.gone(_JVM_SECONDS):
+        spark = self._services.spark
+        if not isinstance(error, HeadraceError) and spark.pid > 0 and spark.gone(_JVM_SECONDS):
             error = self._jvm_gone()
         if self._failure is None:
             self._failure = error

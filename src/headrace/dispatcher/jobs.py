@@ -233,6 +233,7 @@ class Jobs:
             base,
             mode=Mode.CATCHUP,
             job=name,
+            contract=services.contract().of_topic(base.topic),
             workers=len(plan.ranges),
             partitions=partitions,
             starts={partition: start for partition, (start, _) in plan.ranges.items()},

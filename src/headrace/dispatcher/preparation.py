@@ -106,6 +106,7 @@ class Preparation:
             hop_limit=config.hop_limit,
             tokens=config.tokens,
             contract_topic=config.contract.topic,
+            contract=services.contract().of_topic(self.context.topic),
             log_json=config.log_json,
             log_level=config.log_level,
         )

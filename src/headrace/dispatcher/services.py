@@ -35,7 +35,7 @@ class Admins:
 
 @dataclass(frozen=True)
 class Services:
-    """Made once by `driver.build`. `runs_in_force`: topic -> run, as far as the contract was read.
+    """Made once by `driver.build`. `contract`: the contract, as far as it was read; `runs_in_force`: its runs, by topic.
 
     `contract_now`: the contract, read to the end that it has when this is called (raises `Retriable` if that can't be). `failed`: ends
     the process with this error.
@@ -49,6 +49,7 @@ class Services:
     slots: SlotBook
     table: ProgressTable
     dataplane: Dataplane
+    contract: Callable[[], ContractState]
     runs_in_force: Callable[[], Mapping[str, str]]
     contract_now: Callable[[], ContractState]
     failed: Callable[[BaseException], None]

@@ -38,6 +38,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from headrace.core.contractlog import ContractState
 from headrace.http.tokens import TokenServer
 from headrace.kafka.settings import KafkaSettings
 
@@ -94,7 +95,8 @@ class WorkerSpec:
     `starts` and `ends`: first offset read and, for jobs, the offset after the last, per partition. `positions`: lane uid -> partition
     -> progress record as stored (absent: the lane is not for this partition). `grace`: seconds for what is in flight at a stop. `due`: Unix
     time at which the batch ends: an input that ends earlier was cut off, and a live worker that begins later is of a batch that must not be.
-    `contract_topic`: empty is the instance's own. `patient`: a job that stays, within its time, for the retries of stragglers. `linger`:
+    `contract_topic`: empty is the instance's own. `contract`: what the driver had read of it (of this topic alone): the worker reads on from
+    there; None: from the beginning. `patient`: a job that stays, within its time, for the retries of stragglers. `linger`:
     seconds that what a job has in flight when its time is over may still take. `offset_extensions`: send `knativekafkapartition` and
     `knativekafkaoffset`. `hop_limit`: 0 is off.
     `tokens`: where tokens for those that ask for an audience are had; None: nowhere, and their lanes are closed.
@@ -122,6 +124,7 @@ class WorkerSpec:
     hop_limit: int = 0
     tokens: TokenServer | None = None
     contract_topic: str = ""
+    contract: ContractState | None = None
     log_json: bool = False
     log_level: str = "INFO"
 

@@ -31,6 +31,8 @@ log = get_logger(__name__)
 _TICK = 0.1
 _HEALTHY_SECONDS = 60.0
 _GEAR_SECONDS = 2.0
+_SPREAD_SECONDS = 30.0
+"""A run lasts so long at least before it ends for executors that have come: they come one by one, and one may die again and again."""
 _HOPELESS_SECONDS = 15.0
 
 
@@ -62,6 +64,7 @@ class TopicRunner:
         self._next_look = 0.0
         self._next_gear = 0.0
         self._growths = 0
+        self._began = 0.0
         self._thread = threading.Thread(target=self._run, name=f"topic {plan.topic}", daemon=True)
 
     # What the driver sees
@@ -178,6 +181,7 @@ class TopicRunner:
             self._runs.take_over(self._services.contract_now)
             self._took_over = True
         self._growths = self._services.slots.growths
+        self._began = self._now()
         prepared = prepare(self._context, self._plan)
         self._facts = prepared.facts
         self._gears.take(self._gears.wants(prepared.backlog, self._now()), self._now())
@@ -249,6 +253,8 @@ class TopicRunner:
     def _executors_came(self) -> Ending | None:
         """Whether a live query could spread over more executors: Spark moves none of its tasks by itself. A job is soon over anyway."""
         if self._gears.gear is Gear.BULK or self._services.slots.growths == self._growths:
+            return None
+        if self._now() - self._began < _SPREAD_SECONDS:
             return None
         return Ending("ExecutorsCame", planned=True)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from headrace.base.clock import Deadline
@@ -57,7 +56,7 @@ class TopicContract:
     def state(self) -> ContractState:
         """The contract as it is now."""
         with self._lock:
-            return _copy(self._state)
+            return self._state.copy()
 
     def close(self) -> None:
         """Stop following."""
@@ -118,7 +117,7 @@ class FileContract:
     def state(self) -> ContractState:
         """The same as the records of a topic would give; `offset` is the generation, or counts versions where there is none."""
         with self._lock:
-            return _copy(self._state)
+            return self._state.copy()
 
     def close(self) -> None:
         """Stop watching."""
@@ -183,14 +182,4 @@ def _joined(contracts: list[Contract]) -> Contract:
         generation=min(contract.generation for contract in contracts),
         resources=tuple(resource for contract in contracts for resource in contract.resources),
         trust_bundles=contracts[0].trust_bundles,
-    )
-
-
-def _copy(state: ContractState) -> ContractState:
-    return replace(
-        state,
-        resources=dict(state.resources),
-        applied=dict(state.applied),
-        runs=dict(state.runs),
-        drains=set(state.drains),
     )

@@ -82,6 +82,7 @@ class EmbeddedKafka:
         self._lock = FolderLock(self._folder)
         self._runtime: KafkaRuntime | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._served = False
 
     @property
     def bootstrap(self) -> str:
@@ -127,7 +128,8 @@ class EmbeddedKafka:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait((deadline or Deadline(_STOP_SECONDS)).remaining() + self.recording_seconds)
+                recording = RECORDING_SECONDS if deadline is None and self._served and self.records else 0.0
+                self._process.wait((deadline or Deadline(_STOP_SECONDS)).remaining() + recording)
             except subprocess.TimeoutExpired:
                 log.warning("Kafka did not stop in time and is killed", pid=self._process.pid, log=self.log_path)
                 self._process.kill()
@@ -194,22 +196,26 @@ class EmbeddedKafka:
         while True:
             try:
                 if admin.cluster_info().brokers:
+                    self._served = True
                     return
             except HeadraceError:
                 pass
             self._check(deadline, alive)
             time.sleep(0.05)
 
-    def release(self) -> None:
-        """Let another process have the folder; the server must have ended."""
+    def release(self, *, served: bool = False) -> None:
+        """Let another process have the folder; the server must have ended. `served`: it was ready, as its supervisor knows."""
         if self._runtime is not None:
-            self._runtime.classes.keep()
+            if served or self._served:
+                self._runtime.classes.keep()
+            else:
+                self._runtime.classes.discard()
         self._lock.release()
 
     @property
-    def recording_seconds(self) -> float:
-        """How much longer than usual the server may take to end, because it makes the archive of Kafka's classes."""
-        return RECORDING_SECONDS if self._runtime is not None and self._runtime.classes.missing else 0.0
+    def records(self) -> bool:
+        """Whether the server makes the archive of Kafka's classes at its end, which takes longer then."""
+        return self._runtime is not None and self._runtime.classes.missing
 
     @property
     def subject(self) -> str:

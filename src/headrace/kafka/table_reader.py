@@ -27,7 +27,7 @@ _IRRELEVANT = {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
 class TableReader:
-    """Reads partition 0 of `topic` from its beginning and goes on following it, in a thread of its own.
+    """Reads partition 0 of `topic` from its beginning, or from `start`, and goes on following it, in a thread of its own.
 
     `on_record(key, value, offset)` is called there for each committed record in order; `value` None is a tombstone. What it raises
     is logged and the record counts as read. `on_restart()` is called before all is read anew, which happens only when records
@@ -48,8 +48,10 @@ class TableReader:
         on_restart: Callable[[], None] | None = None,
         *,
         skim: bool = False,
+        start: int = 0,
     ) -> None:
         self._topic = topic
+        self._start = start
         self._on_record = on_record
         self._on_restart = on_restart
         self._settings = settings
@@ -149,11 +151,12 @@ class TableReader:
         except KafkaException as error:
             self._report(error.args[0])
             return False
-        partition.offset = begin
-        self._skimmed = {} if self._skim and begin < end else None
+        # A topic that ends before `start` is another one than that which it was taken from.
+        partition.offset = max(begin, self._start) if self._start <= end else begin
+        self._skimmed = {} if self._skim and partition.offset < end else None
         self._consumer.assign([partition])
         with self._changed:
-            self._position, self._target = begin, end
+            self._position, self._target = partition.offset, end
             self._changed.notify_all()
         return True
 
@@ -213,6 +216,7 @@ class TableReader:
         log.error("Records that were read are gone: the table is read anew", topic=self._topic, position=self._position)
         if self._on_restart is not None:
             self._on_restart()
+        self._start = 0
         with self._changed:
             self._position, self._target = 0, None
         self._skimmed = None

@@ -15,8 +15,10 @@ from headrace.core.resources.features import TRANSPORT_ENCRYPTION, Features
 from headrace.home.features import features
 from headrace.kube.labels import BROKER_INGRESS, INGRESS_CERTIFICATE
 from headrace.kube.settings import OperatorSettings, PlaneSettings, Size, WebhookSettings
+from headrace.spark.pods import bytes_of
 
 CHANNEL_CONFIG = "kafka-channel-config"
+_LEAST_EXECUTOR = 1 << 30
 _OWN = frozenset({"eventing.knative.dev/Broker", "eventing.knative.dev/Trigger", "messaging.knative.dev/KafkaChannel"})
 
 
@@ -26,6 +28,12 @@ def operator_settings(settings: config.Settings) -> OperatorSettings:
     if not own.image and own.deploy:
         raise UsageError(
             "which image does the data plane run?", subject="kubernetes.image", hint="Set HEADRACE_KUBERNETES_IMAGE"
+        )
+    if own.executors and bytes_of(own.executor_memory) < _LEAST_EXECUTOR:
+        raise UsageError(
+            f"{own.executor_memory} is too little for Spark's heap and the Python workers beside it",
+            subject="kubernetes.executor_memory",
+            hint="Give 1Gi or more",
         )
     return OperatorSettings(
         home=_home(settings),

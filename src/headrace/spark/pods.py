@@ -105,22 +105,20 @@ class ExecutorPods:
         return settings | ({"spark.kubernetes.authenticate.executor.serviceAccountName": account} if account else {})
 
     @property
-    def java_options(self) -> str:
+    def java_options(self) -> list[str]:
         """How the driver's JVM gets at the API server.
 
         By properties of its client, which reads the token anew each minute: a file that Spark is told of it would read once, and a pod's
         token lasts an hour.
         """
         files = {"kubernetes.certs.ca.file": self.ca_file, "kubernetes.auth.serviceAccount.token": self.token_file}
-        return " ".join(
-            ["-Dkubernetes.auth.tryKubeConfig=false", *(f"-D{name}={file}" for name, file in files.items() if file)]
-        )
+        return ["-Dkubernetes.auth.tryKubeConfig=false", *(f"-D{name}={file}" for name, file in files.items() if file)]
 
     def _beside(self, heap: str) -> int:
         """MiB of the pod's memory that are not heap: the JVM's own and that of the Python workers."""
         text = self._find("spec", "containers", 0, "resources", "limits", "memory")
-        beside = (_bytes(text) - _bytes(heap.upper() + "i")) // _MEBI
-        if beside < _bytes(heap.upper() + "i") // _MEBI:
+        beside = (bytes_of(text) - bytes_of(heap.upper() + "i")) // _MEBI
+        if beside < bytes_of(heap.upper() + "i") // _MEBI:
             raise UsageError(
                 f"{text} is too little for a heap of {heap} and the Python workers beside it",
                 subject="memory of the executors",
@@ -147,7 +145,7 @@ class ExecutorPods:
         return str(found or "")
 
 
-def _bytes(text: str) -> int:
+def bytes_of(text: str) -> int:
     """Bytes of a quantity of memory as Kubernetes writes it."""
     match = _QUANTITY.fullmatch(text)
     if match is None:

@@ -109,7 +109,12 @@ class SparkRuntime:
 
     def _has_worked(self) -> bool:
         """Whether it has run any job: only then an archive has the classes that are worth having."""
-        return bool(self.session.sparkContext._jsc.sc().statusStore().jobsList(None).size())
+        try:
+            return bool(self.session.sparkContext._jsc.sc().statusStore().jobsList(None).size())
+        except Exception as error:
+            # Py4J: the context, or the JVM, has ended by itself.
+            log.info("Spark does not say what it did", error=str(error).partition("\n")[0])
+            return False
 
     def slots(self) -> int:
         """Tasks that can run at once, counted at the executors that are there now."""
@@ -133,8 +138,8 @@ class SparkRuntime:
         process, worked = self._process, False
         if process is not None and process.stdin is not None:
             if self.alive and self._session is not None:
+                worked = self._records and self._has_worked()
                 try:
-                    worked = self._has_worked()
                     self._session.stop()
                 except Exception as error:
                     log.warning("Spark did not stop by itself", error=str(error).partition("\n")[0])
@@ -157,7 +162,7 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
         "spark.master": settings.master,
         "spark.app.name": "headrace",
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": " ".join(_java_options(settings, log4j)),
+        "spark.driver.extraJavaOptions": " ".join(map(_quoted, _java_options(settings, log4j))),
         "spark.local.dir": str(settings.work / "local"),
         "spark.sql.warehouse.dir": str(settings.work / "warehouse"),
         "spark.ui.enabled": "false",
@@ -185,11 +190,16 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
 def _java_options(settings: SparkSettings, log4j: Path) -> list[str]:
     options = ["-XX:+UseSerialGC", jvmlog.option(log4j)]
     if settings.pods is not None:
-        return [*options, settings.pods.java_options]
+        return [*options, *settings.pods.java_options]
     if settings.classes is not None and _uses_archive(settings):
-        # Spark takes the options apart at spaces, but not within quotes.
-        return [*options, *(f'"{option}"' for option in settings.classes.recording())]
+        return [*options, *settings.classes.recording()]
     return options
+
+
+def _quoted(option: str) -> str:
+    """An option of Java as Spark's launcher reads it: it takes them apart at spaces, but not within quotes."""
+    escaped = option.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
 
 
 def _uses_archive(settings: SparkSettings) -> bool:

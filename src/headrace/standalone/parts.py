@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.base.config import Loaded, Settings
 from headrace.http.ports import choose
 from headrace.kafka.cache import cache_folder
@@ -24,7 +23,6 @@ from headrace.standalone.supervisor import Part
 
 STOP_ORDER = ("receiver", "dispatcher", "controller", "kafka")
 STOP_SECONDS = {"receiver": 8.0, "dispatcher": 17.0, "controller": 4.0, "kafka": 8.0}
-_STOP_SECONDS = 30.0
 _FLAGS = {
     "receiver.port": "--receiver-port",
     "receiver.ops_port": "--receiver-ops-port",
@@ -36,20 +34,11 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What `up` is going to run. `kafka` is None when another Kafka is used; `settings` have the real ports.
-
-    `recording`: seconds that stopping may take longer, because parts make archives of their Java classes (`base.classarchive`).
-    """
+    """What `up` is going to run. `kafka` is None when another Kafka is used; `settings` have the real ports."""
 
     settings: Settings
     parts: tuple[Part, ...]
     kafka: EmbeddedKafka | None
-    recording: float = 0.0
-
-    @property
-    def stop_seconds(self) -> float:
-        """How long stopping all parts may take."""
-        return _STOP_SECONDS + self.recording
 
 
 def prepare(loaded: Loaded, folder: DataDir, progress: Progress | None = None) -> Prepared:
@@ -59,7 +48,6 @@ def prepare(loaded: Loaded, folder: DataDir, progress: Progress | None = None) -
     # Fetched here, where progress can be shown, so that no part waits for them in silence.
     kafka_classpath(progress, java=home)
     connector = spark_connector_jars(progress, java=home)
-    recording = {"dispatcher": RECORDING_SECONDS if class_archive(cache_folder(), home.java, connector).missing else 0.0}
     kafka: EmbeddedKafka | None = None
     if settings.kafka.bootstrap_servers:
         # What can't be used is told here, and not by each part on its own.
@@ -69,17 +57,13 @@ def prepare(loaded: Loaded, folder: DataDir, progress: Progress | None = None) -
             folder.kafka, settings.kafka.port, java=home, heap_mb=settings.kafka.heap_mb, log_path=folder.log("kafka-server")
         )
         kafka.prepare(progress)
-        recording["kafka"] = kafka.recording_seconds
         settings = replace(settings, kafka=replace(settings.kafka, port=kafka.port, bootstrap_servers=kafka.bootstrap))
-    parts = [_recording(part, recording.get(part.name, 0.0)) for part in _parts(settings, loaded, folder, kafka)]
-    return Prepared(settings, tuple(parts), kafka, sum(recording.values()))
-
-
-def _recording(part: Part, seconds: float) -> Part:
-    """The part, given `seconds` more to stop because it makes the archive of its Java classes then."""
-    if not seconds:
-        return part
-    return replace(part, stop_seconds=part.stop_seconds + seconds, stop_note="keeps its Java classes for quicker starts, once")
+    records = {
+        "kafka": kafka is not None and kafka.records,
+        "dispatcher": class_archive(cache_folder(), home.java, connector).missing,
+    }
+    parts = _parts(settings, loaded, folder, kafka)
+    return Prepared(settings, tuple(replace(part, records=records.get(part.name, False)) for part in parts), kafka)
 
 
 def _parts(settings: Settings, loaded: Loaded, folder: DataDir, kafka: EmbeddedKafka | None) -> list[Part]:
@@ -153,7 +137,8 @@ def _environment(settings: Settings, loaded: Loaded, folder: DataDir) -> Mapping
             changed["HEADRACE_" + after.name.replace(".", "_").upper()] = str(after.value)
     receiver = settings.receiver
     reachable = "127.0.0.1" if receiver.host in ("0.0.0.0", "::") else receiver.host
-    address = f"{'https' if receiver.tls_cert else 'http'}://{reachable}:{receiver.port}"
+    scheme = "https" if receiver.tls_cert and receiver.tls_port < 0 else "http"
+    address = f"{scheme}://{reachable}:{receiver.port}"
     controller = f"http://127.0.0.1:{settings.controller.port}"
     return {
         "HEADRACE_CONTROLLER_ADDRESS_URL": address,

@@ -57,9 +57,12 @@ class Up:
                 self._supervise(prepared, stop, hurry)
             finally:
                 if prepared.kafka is not None:
-                    prepared.kafka.release()
+                    prepared.kafka.release(served=self._served("kafka"))
         finally:
             self._folder.release()
+
+    def _served(self, name: str) -> bool:
+        return self._supervisor is not None and self._supervisor.status[name].served
 
     def _supervise(self, prepared: Prepared, stop: threading.Event, hurry: Callable[[], bool]) -> None:
         self._settings = prepared.settings
@@ -79,7 +82,7 @@ class Up:
                 self._view.tick()
         finally:
             self._state = "STOPPING"
-            supervisor.stop([name for name in STOP_ORDER if name in self._parts], prepared.stop_seconds, hurry)
+            supervisor.stop([name for name in STOP_ORDER if name in self._parts], hurry=hurry)
             self._state = "STOPPED"
             self._write(quietly=True)
 

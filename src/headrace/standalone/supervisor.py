@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.base.clock import Clock, Deadline, SystemClock
 from headrace.base.errors import HeadraceError, Terminal
 from headrace.base.log import get_logger
@@ -45,7 +46,8 @@ class Part:
     """One part: how to start it, how to see that it works, what must be ready before its first start.
 
     `missing` says what it still lacks, empty when it works; it is called from a thread and may block for a second. `stop_seconds` is its
-    share of the time that stopping may take, `stop_note` why that is long.
+    share of the time that stopping may take. `records`: once it has been ready, it makes an archive of its Java classes as it stops
+    (`base.classarchive`), and is given time for that.
     """
 
     name: str
@@ -56,17 +58,18 @@ class Part:
     operations: str = ""
     after: tuple[str, ...] = ()
     stop_seconds: float = 8.0
-    stop_note: str = ""
+    records: bool = False
 
 
 @dataclass(slots=True)
 class Status:
-    """What the supervisor knows of a part. `note`: what is missing, or how it died."""
+    """What the supervisor knows of a part. `note`: what is missing, or how it died. `served`: whether it ever was ready."""
 
     state: State = State.WAITING
     pid: int = 0
     started: str = ""
     note: str = ""
+    served: bool = False
     restarts: Restarts = field(default_factory=Restarts)
 
 
@@ -106,18 +109,23 @@ class Supervisor:
 
     def stop(self, order: Sequence[str], total_seconds: float = 30.0, hurry: Callable[[], bool] = lambda: False) -> None:
         """Stop the parts in this order within `total_seconds`; whatever does not end in its time, or when `hurry` says so, is killed."""
-        deadline = Deadline(total_seconds, self._clock)
+        recording = {name for name in order if name in self._children and self._records(name)}
+        deadline = Deadline(total_seconds + RECORDING_SECONDS * len(recording), self._clock)
         for name in order:
             child = self._children.pop(name, None)
             self._end_probe(name)
             if child is not None:
-                self._set(name, State.STOPPING, self._parts[name].stop_note)
-                own = Deadline(self._parts[name].stop_seconds, self._clock)
+                records = name in recording
+                self._set(name, State.STOPPING, "keeps its Java classes, to start quicker from now on" if records else "")
+                own = Deadline(self._parts[name].stop_seconds + (RECORDING_SECONDS if records else 0.0), self._clock)
                 willing = child.stop(lambda own=own: own.expired or deadline.expired or hurry())  # type: ignore[misc]
                 if not willing:
                     log.warning("Part was killed: it did not stop in time", part=name)
             if self.status[name].state is not State.FAILED:
                 self._set(name, State.STOPPED)
+
+    def _records(self, name: str) -> bool:
+        return self._parts[name].records and self.status[name].served
 
     def _look(self, part: Part) -> None:
         exit_status = self._children[part.name].exit_status()
@@ -129,6 +137,7 @@ class Supervisor:
         if missing is None:
             return
         if not missing:
+            status.served = True
             self._set(part.name, State.READY)
         else:
             self._set(part.name, State.STARTING if status.state is State.STARTING else State.UNREADY, "; ".join(missing))

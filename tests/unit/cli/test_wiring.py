@@ -43,6 +43,11 @@ def test_half_a_tls_setting_is_refused() -> None:
         receiver_config(replace(Settings(), receiver=Receiver(tls_cert="x")), KAFKA, "")
 
 
+def test_a_port_for_tls_without_a_certificate_is_refused() -> None:
+    with pytest.raises(UsageError, match="needs a certificate"):
+        receiver_config(replace(Settings(), receiver=Receiver(tls_port=8443)), KAFKA, "")
+
+
 def test_a_receiver_takes_tokens_of_the_issuer_that_is_set_and_else_of_none() -> None:
     assert receiver_config(Settings(), KAFKA, "").issuer is None
     identity = Identity(issuer="https://i", issuer_ca_file="ca", issuer_token_file="own")

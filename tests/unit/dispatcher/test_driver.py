@@ -182,14 +182,19 @@ def test_executors_that_stay_away_are_done_without(rig: Rig, monkeypatch: pytest
     assert not gathering.is_alive()
 
 
-def test_a_stop_ends_the_wait_for_executors_and_a_jvm_that_dies_fails_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_ends_the_wait_for_executors(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkRuntime, "executors", 0)
     driver, stop = with_executors(rig, 2), threading.Event()
     stop.set()
     driver._gather(stop)
-    monkeypatch.setattr(SparkRuntime, "alive", False)
-    with pytest.raises(Retriable, match="JVM is gone"):
-        driver._gather(threading.Event())
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_jvm_that_died_is_what_is_told_of_a_call_that_failed(rig: Rig, monkeypatch: pytest.MonkeyPatch, gone: bool) -> None:
+    monkeypatch.setattr(SparkRuntime, "pid", 7)
+    monkeypatch.setattr(SparkRuntime, "gone", lambda self, seconds: gone)
+    rig.driver._fail(ConnectionRefusedError("no"))
+    assert isinstance(rig.driver._failure, Retriable if gone else ConnectionRefusedError)
 
 
 def with_executors(rig: Rig, count: int) -> Driver:

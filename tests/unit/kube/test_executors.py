@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from headrace.base.config import load
+from headrace.base.errors import UsageError
 from headrace.cli.wiring import executor_pods
 from headrace.kube.dataplane import Served, wanted_objects
 from headrace.kube.home import operator_settings
@@ -108,6 +109,15 @@ def test_the_chart_gives_dispatchers_pods_to_make_when_it_is_told_to() -> None:
     assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
     [shared] = [o for o in with_executors if o["kind"] == "ClusterRoleBinding" and o["metadata"]["name"] == plane.account]
     assert {one["name"] for one in shared["subjects"]} == {plane.account, plane.dispatcher_account}
+
+
+@pytest.mark.parametrize("memory", ["512Mi", "1000M"])
+def test_executors_without_room_for_a_heap_and_workers_are_refused_by_the_operator(memory: str) -> None:
+    settings = load(
+        None, {}, {"kubernetes.image": "i", "kubernetes.executors": 1, "kubernetes.executor_memory": memory}
+    ).settings
+    with pytest.raises(UsageError, match=f"{memory} is too little"):
+        operator_settings(settings)
 
 
 @needs_helm

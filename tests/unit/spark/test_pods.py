@@ -80,8 +80,8 @@ def test_only_pods_are_made_and_only_their_driver_reads_along(tmp_path: Path) ->
 
 
 def test_the_api_servers_files_are_given_to_the_client_that_reads_them_again() -> None:
-    assert PODS.java_options == "-Dkubernetes.auth.tryKubeConfig=false"
-    options = replace(PODS, ca_file="/a/ca.crt", token_file="/a/token").java_options.split()
+    assert PODS.java_options == ["-Dkubernetes.auth.tryKubeConfig=false"]
+    options = replace(PODS, ca_file="/a/ca.crt", token_file="/a/token").java_options
     assert options[1:] == ["-Dkubernetes.certs.ca.file=/a/ca.crt", "-Dkubernetes.auth.serviceAccount.token=/a/token"]
 
 

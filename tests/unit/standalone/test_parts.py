@@ -33,6 +33,14 @@ def test_the_parts_get_every_setting_that_is_not_a_default_as_environment(tmp_pa
     assert again.logs == settings.logs
 
 
+@pytest.mark.parametrize(("tls_port", "scheme"), [(-1, "https"), (8443, "http")])
+def test_addresses_have_the_scheme_that_the_port_speaks(tmp_path: Path, tls_port: int, scheme: str) -> None:
+    given = {"receiver.tls_cert": "c", "receiver.tls_key": "k", "receiver.tls_port": tls_port}
+    loaded = load(None, {}, given)
+    environment = _environment(loaded.settings, loaded, DataDir(tmp_path))
+    assert environment["HEADRACE_CONTROLLER_ADDRESS_URL"] == f"{scheme}://127.0.0.1:8080"
+
+
 def test_an_issuer_that_was_set_is_not_replaced_by_the_controllers(tmp_path: Path) -> None:
     loaded = load(None, {"HEADRACE_IDENTITY_ISSUER": "https://issuer.example"}, {})
     environment = _environment(loaded.settings, loaded, DataDir(tmp_path))

@@ -22,7 +22,7 @@ class Feed:
         self._run_key, _ = run_record(spec.topic, spec.run, 0)
         self._run_mark = f'"{spec.run}"'.encode()
         self._lanes_key = lanes_key(spec.run)
-        self.state = ContractState()
+        self.state = ContractState() if spec.contract is None else spec.contract.copy()
         self.orders = LaneOrders()
         self.begun = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ log = get_logger(__name__)
 _FILES = 8192
 _LAST_WRITES = 3.0
 _MODEST = 10
-"""Niceness of the workers of jobs: they take what live workers, receivers and Kafka leave of the processors."""
+"""How much nicer than live workers those of jobs are: they take what those leave of the processors."""
+_modest = threading.Event()
 
 
 def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task = Task()) -> Iterator[pa.RecordBatch]:
@@ -54,7 +56,8 @@ def work(
         exit(1)
     engine = Engine(spec, task, clock, exit)
     topic = spec.contract_topic or Internal(spec.instance).contract
-    contract = TableReader(spec.control, topic, engine.contract_record, skim=True)
+    start = 0 if spec.contract is None else spec.contract.offset + 1
+    contract = TableReader(spec.control, topic, engine.contract_record, skim=True, start=start)
     contract.start()
     engine.start(contract)
     try:
@@ -77,9 +80,13 @@ def work(
 
 
 def _be_modest() -> None:
-    """Threads that this one starts are as nice. Spark keeps the processes of jobs apart from those of live queries, so none comes to those."""
-    if os.getpriority(os.PRIO_PROCESS, 0) < _MODEST:
-        os.setpriority(os.PRIO_PROCESS, 0, _MODEST)
+    """Once in a process. Threads that this one starts are as nice.
+
+    Spark keeps the processes of jobs apart from those of live queries, so none comes to those.
+    """
+    if not _modest.is_set():
+        _modest.set()
+        os.nice(_MODEST)
 
 
 def _allow_many_files() -> None:

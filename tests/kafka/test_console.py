@@ -17,6 +17,7 @@ from headrace.kafka.settings import KafkaSettings
 from tests.conftest import TopicFactory
 from tests.support.kafkacli import KafkaCommands
 from tests.support.kafkatools import kafka_tool
+from tests.support.waiting import eventually
 
 Name = Callable[[], str]
 
@@ -39,7 +40,13 @@ def test_a_topic_lives_from_create_to_delete(run: KafkaCommands, name: Name) -> 
         == f"Created topic {topic}.\n"
     )
     assert any(row.split() == [topic, "3", "1"] for row in run("topics", "list").lines)
-    found = run("topics", "describe", topic, "-o", "json").data
+
+    def described() -> Any:
+        """Once Kafka tells the sizes of its partitions: a moment after it has told of the topic."""
+        told = run("topics", "describe", topic, "-o", "json").data
+        return told if all(one["bytes"] is not None for one in told["partitions"]) else None
+
+    found = eventually(described, what="sizes are told")
     assert (found["name"], found["replicationFactor"], len(found["partitions"])) == (topic, 1, 3)
     assert {"name": "retention.bytes", "value": "1000000", "origin": "topic"} in found["configs"]
     assert found["partitions"][0] == {

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -426,7 +427,7 @@ def test_the_worker_of_a_job_leaves_the_processors_to_live_ones(
 ) -> None:
     bench.subscribe(egress(sink.url()))
     bench.begin_run()
-    of_job = {} if mode is Mode.LIVE else {"job": f"{bench.run}.0001", "ends": {0: 2}, "due": time.time() + 60}
+    of_job: dict[str, Any] = {} if mode is Mode.LIVE else {"job": f"{bench.run}.0001", "ends": {0: 2}, "due": time.time() + 60}
     process = bench.spawn(bench.spec({"lane": 0}, mode=mode, **of_job), tmp_path)
     process.feed(event_frame(0, 0))
     eventually(lambda: sink.ids == ["0"])

@@ -84,6 +84,22 @@ def test_what_a_removed_subscription_has_done_is_stored_before_it_is_said_to_be_
             assert (number, bench.progress[uid].progress.low) == (number, second)
 
 
+@pytest.mark.parametrize("begin", [0, 3, 5])
+def test_a_new_subscription_that_wants_nothing_of_the_past_moves_on_past_it(
+    bench: Workbench, sink: Subscriber, begin: int
+) -> None:
+    bench.subscribe(egress(sink.url("/old"), uid="old"))
+    worker = bench.start({"old": 0})
+    worker.events(5)
+    finished(bench, 5, "old")
+    bench.initial("new", begin)
+    bench.subscribe(egress(sink.url("/new"), uid="new", filter={"attributes": {"type": "no"}}))
+    finished(bench, 5, "new")
+    worker.events(1)
+    finished(bench, 6, "new")
+    assert {request.path for request in sink.requests} == {"/old"}
+
+
 def test_a_changed_destination_and_filter_take_effect_on_what_was_not_sent_yet(bench: Workbench, sink: Subscriber) -> None:
     with subscriber(Answer(500)) as broken:
         bench.subscribe(egress(broken.url(), ordered=True, retry=100, delay=50))

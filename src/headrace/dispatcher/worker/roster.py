@@ -72,6 +72,10 @@ class Roster:
             if uid in self._wanted and uid not in self.lanes and self._know(uid, value):
                 self._start(uid)
 
+    def stored(self, uid: str) -> ProgressRecord | None:
+        """The record that a lane began from."""
+        return self._positions.get(uid)
+
     @property
     def lost_places(self) -> list[str]:
         """Uids of wanted lanes that could not start because their position is not known."""

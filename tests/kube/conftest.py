@@ -54,15 +54,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 def system(cluster: Cluster, kafka: KafkaSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Headrace, installed by its chart: an operator and a receiver run."""
     installation = Installation(cluster, kafka, tmp_path_factory.mktemp("headrace"), f"kube-{uuid.uuid4().hex[:8]}")
-    installation.install()
     try:
-        operator = installation.operator()
-        installation.wait(operator.ready, 300, "the operator is ready")
-        installation.wait(
-            lambda: cluster.exists("deployment/headrace-receiver", "knative-eventing"), 180, "the receiver is deployed"
-        )
-        receiver = installation.run_pod("headrace-receiver")
-        installation.wait(receiver.ready, 300, "the receiver is ready")
+        installation.begin()
         yield installation
     finally:
         installation.close()

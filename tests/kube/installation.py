@@ -158,6 +158,15 @@ class Installation:
         self.cluster.apply(*[obj for obj in kept if "webhooks" in obj])
         self._mounter.start()
 
+    def begin(self, **env: str) -> None:
+        """Install; then an operator and a receiver run. `env`: of the operator."""
+        self.install()
+        operator = self.operator(webhooks=True, **env)
+        self.wait(operator.ready, 300, "the operator is ready")
+        self.wait(lambda: self.cluster.exists("deployment/headrace-receiver", NAMESPACE), 180, "the receiver is deployed")
+        receiver = self.run_pod("headrace-receiver")
+        self.wait(receiver.ready, 300, "the receiver is ready")
+
     def operator(self, *, webhooks: bool = True, **env: str) -> Process:
         """Start an operator; the first one answers the webhooks."""
         ops_port = free_port()

@@ -35,17 +35,12 @@ def spread(kafka: KafkaSettings, tmp_path_factory: pytest.TempPathFactory) -> It
     try:
         cluster.start()
         cluster.kubectl("create", "namespace", NAMESPACE)
-        made.install()
-        operator = made.operator(
+        made.begin(
             HEADRACE_KUBERNETES_EXECUTORS="2",
             HEADRACE_KUBERNETES_EXECUTOR_SLOTS="8",
             HEADRACE_KUBERNETES_EXECUTOR_CPU="250m",
             HEADRACE_CONTROLLER_PARTITIONS="4",
         )
-        made.wait(operator.ready, 300, "the operator is ready")
-        made.wait(lambda: cluster.exists("deployment/headrace-receiver", NAMESPACE), 180, "the receiver is deployed")
-        receiver = made.run_pod("headrace-receiver")
-        made.wait(receiver.ready, 300, "the receiver is ready")
         yield made
     finally:
         made.close()

@@ -44,12 +44,7 @@ def guarded(secured: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> 
     try:
         cluster.start()
         cluster.kubectl("create", "namespace", NAMESPACE)
-        made.install()
-        operator = made.operator(HEADRACE_IDENTITY_AUTHENTICATION="true")
-        made.wait(operator.ready, 300, "the operator is ready")
-        made.wait(lambda: cluster.exists("deployment/headrace-receiver", NAMESPACE), 180, "the receiver is deployed")
-        receiver = made.run_pod("headrace-receiver")
-        made.wait(receiver.ready, 300, "the receiver is ready")
+        made.begin(HEADRACE_IDENTITY_AUTHENTICATION="true")
         yield made
     finally:
         made.close()

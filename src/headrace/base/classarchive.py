@@ -179,9 +179,9 @@ class ClassArchive:
             subprocess.run(command, capture_output=True, timeout=_BASE_SECONDS, check=True)
             if self._base is None:  # nobody else was quicker
                 self._publish(unfinished, self._base_stem)
-            unfinished.unlink(missing_ok=True)
         except (OSError, subprocess.SubprocessError) as error:
             log.info("This Java makes no archive of its classes", java=str(self._java), error=str(error))
+        finally:
             unfinished.unlink(missing_ok=True)
         return self._base
 

@@ -80,7 +80,6 @@ class Driver:
             table=table,
             dataplane=Dataplane(config.kafka, names.dataplane, config.identity, clock, self._take, self._report),
             contract=lambda: self._contract.state,
-            runs_in_force=lambda: self._contract.state.runs,
             contract_now=self._contract_now,
             failed=self._fail,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.base.clock import Clock
@@ -35,7 +35,7 @@ class Admins:
 
 @dataclass(frozen=True)
 class Services:
-    """Made once by `driver.build`. `contract`: the contract, as far as it was read; `runs_in_force`: its runs, by topic.
+    """Made once by `driver.build`. `contract`: the contract, as far as it was read.
 
     `contract_now`: the contract, read to the end that it has when this is called (raises `Retriable` if that can't be). `failed`: ends
     the process with this error.
@@ -50,6 +50,5 @@ class Services:
     table: ProgressTable
     dataplane: Dataplane
     contract: Callable[[], ContractState]
-    runs_in_force: Callable[[], Mapping[str, str]]
     contract_now: Callable[[], ContractState]
     failed: Callable[[BaseException], None]

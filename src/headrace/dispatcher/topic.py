@@ -199,7 +199,7 @@ class TopicRunner:
     def _watch(self, server: Server) -> Ending:
         """Wait until the run has to end."""
         while True:
-            self._runs.check(self._services.runs_in_force())
+            self._runs.check(self._services.contract().runs)
             ending = self._planned(server) or self._tick(server)
             if ending is not None:
                 return ending

@@ -211,7 +211,6 @@ class _Place:
             mounts.append({"name": "kafka", "mountPath": _KAFKA_AUTH, "readOnly": True})
             volumes.append({"name": "kafka", "secret": {"secretName": settings.auth_secret}})
             env.append({"name": "HEADRACE_KAFKA_AUTH", "value": _KAFKA_AUTH})
-        limits = {"memory": size.memory} | ({"cpu": size.cpu_limit} if size.cpu_limit else {})
         return {
             "serviceAccountName": settings.account,
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -224,7 +223,7 @@ class _Place:
                     "args": arguments,
                     "env": env,
                     "ports": ports,
-                    "resources": {"requests": {"cpu": size.cpu, "memory": size.memory}, "limits": limits},
+                    "resources": size.resources,
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
                         "readOnlyRootFilesystem": True,

@@ -53,7 +53,6 @@ def executor_pod(pod: Json, name: str, settings: PlaneSettings, namespace: str) 
     container, size = pod["containers"][0], settings.executor
     tags = {labels.NAME: "headrace-executor", labels.COMPONENT: "executor", labels.DISPATCHER: name}
     spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
-    limits = {"memory": size.memory} | ({"cpu": size.cpu_limit} if size.cpu_limit else {})
     kept = {key: pod[key] for key in ("securityContext", "imagePullSecrets") if key in pod}
     return {
         "apiVersion": "v1",
@@ -69,7 +68,7 @@ def executor_pod(pod: Json, name: str, settings: PlaneSettings, namespace: str) 
                     **{key: container[key] for key in ("image", "imagePullPolicy", "securityContext")},
                     "name": "executor",
                     "env": [{"name": "HOME", "value": _TMP}],
-                    "resources": {"requests": {"cpu": size.cpu, "memory": size.memory}, "limits": limits},
+                    "resources": size.resources,
                     "volumeMounts": [{"name": "tmp", "mountPath": _TMP}],
                 }
             ],

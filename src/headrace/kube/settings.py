@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headrace.control.model import Json
 from headrace.control.settings import Settings
 
 
@@ -14,6 +15,12 @@ class Size:
     cpu: str
     memory: str
     cpu_limit: str = ""
+
+    @property
+    def resources(self) -> Json:
+        """The `resources` of a container of this size."""
+        limits = {"memory": self.memory} | ({"cpu": self.cpu_limit} if self.cpu_limit else {})
+        return {"requests": {"cpu": self.cpu, "memory": self.memory}, "limits": limits}
 
 
 @dataclass(frozen=True, slots=True)

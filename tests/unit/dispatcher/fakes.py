@@ -182,7 +182,6 @@ class World:
             table=cast(Any, self.table),
             dataplane=cast(Any, SimpleNamespace(beat=lambda: None)),
             contract=ContractState,
-            runs_in_force=dict,
             contract_now=ContractState,
             failed=self._failed,
         )

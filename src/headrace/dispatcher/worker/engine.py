@@ -102,7 +102,7 @@ class Engine:
         self._feed = Feed(spec, exit)
         self._roster = Roster(spec)
         self._reading = Reading(spec, self._roster, self._lookups, clock, self._bind, self.post)
-        self._finder = Finder(spec, self._roster, self._lookups, clock, self.post, self._found_lane, self._found_event)
+        self._finder = Finder(spec, self._roster, self._lookups, clock, self.post, self._know, self._found_event)
         self._parking = Parking(spec, self._roster, clock)
         self._scribe = Scribe(spec, self._control, clock, lambda: self._reading.doubts, self.post)
         self._pulse = Pulse(spec, task, clock, self._control, self._feed, self._roster, self._reading, self._scribe)
@@ -318,15 +318,9 @@ class Engine:
         self._after_roster()
 
     def _know(self, lane: Lane) -> None:
-        """The lane stands where its stored record says."""
-        self._scribe.know(lane, self._scribe.record(lane))
-        self._pulse.changed = True
-
-    def _found_lane(self, lane: Lane) -> None:
-        """The stored position of a new lane was found. It may have moved on from there at once, past events that it does not want."""
-        stored = self._roster.stored(lane.uid)
-        if stored is not None:
-            self._scribe.know(lane, replace(self._scribe.record(lane), progress=stored.progress))
+        """What is stored of a lane that has begun. It may have moved on from there at once, past events that it does not want."""
+        progress = self._roster.stored(lane.uid).progress
+        self._scribe.know(lane, replace(self._scribe.record(lane), progress=progress))
         self._pulse.changed = True
 
     def _after_roster(self) -> None:

@@ -72,9 +72,9 @@ class Roster:
             if uid in self._wanted and uid not in self.lanes and self._know(uid, value):
                 self._start(uid)
 
-    def stored(self, uid: str) -> ProgressRecord | None:
+    def stored(self, uid: str) -> ProgressRecord:
         """The record that a lane began from."""
-        return self._positions.get(uid)
+        return self._positions[uid]
 
     @property
     def lost_places(self) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
-import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pyarrow as pa
 
@@ -22,7 +22,6 @@ _FILES = 8192
 _LAST_WRITES = 3.0
 _MODEST = 10
 """How much nicer than live workers those of jobs are: they take what those leave of the processors."""
-_modest = threading.Event()
 
 
 def run_partition(spec: WorkerSpec, batches: Iterator[pa.RecordBatch], task: Task = Task()) -> Iterator[pa.RecordBatch]:
@@ -79,14 +78,13 @@ def work(
     engine.close()
 
 
+@cache
 def _be_modest() -> None:
     """Once in a process. Threads that this one starts are as nice.
 
     Spark keeps the processes of jobs apart from those of live queries, so none comes to those.
     """
-    if not _modest.is_set():
-        _modest.set()
-        os.nice(_MODEST)
+    os.nice(_MODEST)
 
 
 def _allow_many_files() -> None:

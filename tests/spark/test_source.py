@@ -30,7 +30,16 @@ RECORDS: list[tuple[bytes | None, bytes | None, list[Header]]] = [
     (b"no value", None, [("null", None)]),
     (b"\xff\x00\xfe", b"\x00\xff" * 100, [("binary", b"\xff\xfe\x00"), ("näme", b"\xc3")]),
     (b"many", b"x" * 70_000, [(f"h{number}", bytes([number])) for number in range(40)]),
+    (b"name only", b"", [("", b"no name"), ("", b""), ("", None)]),
 ]
+
+
+def numbered(count: int) -> list[Header]:
+    """So many headers: with an empty value, with one of one byte, without any, in turn."""
+    return [(f"h{at}", None if at % 3 == 2 else bytes(at % 3)) for at in range(count)]
+
+
+RECORDS += [(b"k", b"v", numbered(count)) for count in range(1, 20)]
 
 
 def produce(kafka: KafkaSettings, topic: str, partition: int = 0) -> None:
@@ -111,14 +120,14 @@ def test_a_job_reads_exactly_its_range_and_returns_the_rows_of_each_task(
     for partition in (0, 2):
         produce(kafka, name, partition)
     session = spark.bulk_session(rows=1_000, max_bytes=1 << 20)
-    job = RangeJob(session, Source(name, kafka.spark()), "ranges", {0: (1, 3), 2: (0, 6)})
+    job = RangeJob(session, Source(name, kafka.spark()), "ranges", {0: (1, 3), 2: (0, len(RECORDS))})
     partitions = job.partitions()
     assert sorted(partitions) == [0, 2]
     ended = threading.Event()
     job.start(writer(folder), ended.set)
     assert ended.wait(120)
     assert job.failure == ""
-    assert sorted(job.rows) == [b"2", b"6"]
+    assert sorted(job.rows) == sorted([b"2", str(len(RECORDS)).encode()])
     found = read(folder)
     assert [frame.offset for frame in found[partitions.index(0)]] == [1, 2]
     assert_same(found[partitions.index(2)], 2)

@@ -1,10 +1,11 @@
 """What a catch-up job should read. Pure: where lanes wait and how fast jobs are, in; ranges and lanes, out.
 
-Per partition the lane that was served longest ago gives the range: from its position, as many events as a job is good for, at
-most to the end of the log. Every lane that waits within that range takes part. A lane that fell far behind the best one of its last
-job (its subscriber is slow or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait
-for it; where none got through its range the job was too large, and nobody is at fault. One that did nothing at all in a job for
-stuck ones is *slow*: its requests take longer than that, and it gets longer jobs.
+Per partition the lane that was served longest ago gives the range: from its position, at most to the end of the log. What a job is good
+for is divided among its partitions by what they miss, so that all get to their ends together and none is left to be served alone.
+Every lane that waits within that range takes part. A lane that fell far behind the best one of its last job (its subscriber is slow
+or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait for it; where none got through its
+range the job was too large, and nobody is at fault. One that did nothing at all in a job for stuck ones is *slow*: its requests take
+longer than that, and it gets longer jobs.
 
 A lane that can do nothing before the time of a retry has come is *blocked*, and left alone until then.
 
@@ -24,6 +25,9 @@ from headrace.core.progress import Progress
 
 Place = tuple[str, int]
 """Lane uid and partition: what a job serves."""
+
+_LEAST_SHARE = 500
+"""Events of a partition, where it misses so many: who is nearly there does not wait for one that is far behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class JobPlan:
 
 
 def plan_job(waiting: Iterable[Waiting], ends: Mapping[int, int], size: int, slots: int) -> JobPlan | None:
-    """The next job over at most `slots` partitions of at most `size` events each; None when nobody waits for anything.
+    """The next job over at most `slots` partitions, of about `size` events in all; None when nobody waits for anything.
 
     A lane at the end of its partition without a retry waits for nothing: it can be handed back as it is (`at_end`).
     """
@@ -76,12 +80,15 @@ def plan_job(waiting: Iterable[Waiting], ends: Mapping[int, int], size: int, slo
     chosen = sorted(bases, key=lambda partition: (bases[partition].served, partition))[:slots]
     if not chosen:
         return None
+    missing = sum(ends[partition] - one.start for partition, one in bases.items() if partition in chosen and one.retry is None)
     ranges: dict[int, tuple[int, int]] = {}
     places: set[Place] = set()
     retries: set[Place] = set()
     for partition in chosen:
         start = bases[partition].start
-        end = start + 1 if bases[partition].retry is not None else min(start + size, ends[partition])
+        share = size * (ends[partition] - start) // max(1, missing)
+        length = max(share, min(size, _LEAST_SHARE)) if bases[partition].retry is None else 1
+        end = start + 1 if bases[partition].retry is not None else min(start + length, ends[partition])
         ranges[partition] = start, end
         retries |= {one.place for one in by_partition[partition] if one.retry is not None}
         places |= {one.place for one in by_partition[partition] if start <= one.position < end}
@@ -120,31 +127,39 @@ def left_behind(did: Mapping[Place, int], short: Iterable[Place]) -> frozenset[P
 
     `did`: offsets that each place of the job moved on. Partitions are not compared: their workers begin at different times.
     """
-    best: dict[int, int] = {}
-    for (_, partition), offsets in did.items():
-        best[partition] = max(best.get(partition, 0), offsets)
+    best = _best(did)
     return frozenset(place for place in short if did[place] * _FAR <= best[place[1]])
 
 
-class Pace:
-    """How many events per partition make a job of about `seconds`, learnt from the jobs before."""
+def events_read(did: Mapping[Place, int]) -> int:
+    """How many events a job got through: per partition what the best of its lanes moved on. `did`: as for `left_behind`."""
+    return sum(_best(did).values())
 
-    def __init__(self, seconds: float, least: int = 500, most: int = 50_000, guess: float = 400.0) -> None:
-        self._seconds = seconds
+
+def _best(did: Mapping[Place, int]) -> dict[int, int]:
+    best: dict[int, int] = {}
+    for (_, partition), offsets in did.items():
+        best[partition] = max(best.get(partition, 0), offsets)
+    return best
+
+
+class Pace:
+    """How many events make a job of so many seconds, over all partitions, learnt from the jobs before. `rate`: events per second."""
+
+    def __init__(self, guess: float, fixed: float = 1.0, least: int = 500, most: int = 500_000) -> None:
+        self._fixed = fixed
         self._least = least
         self._most = most
         self.rate = guess
-        """Events per second and partition."""
 
-    @property
-    def size(self) -> int:
-        """Events of a partition's range."""
-        return max(self._least, min(self._most, int(self.rate * self._seconds)))
+    def size(self, seconds: float) -> int:
+        """Events of a job that may send for `seconds`, of which starting takes its part."""
+        return max(self._least, min(self._most, int(self.rate * (seconds - self._fixed))))
 
     def note(self, events: int, seconds: float) -> None:
-        """A job's slowest partition did `events` in `seconds`. Jobs have a fixed cost: a short one is no reason for a great fall."""
-        if events > 0 and seconds > 0:
-            seen = max(events / seconds, self.rate / 4)
+        """A job of `seconds` in all did `events`. No single one is a reason for a great change."""
+        if events > 0:
+            seen = max(events / max(seconds - self._fixed, self._fixed / 4), self.rate / 4)
             self.rate += (min(seen, self.rate * 4) - self.rate) / 2
 
 

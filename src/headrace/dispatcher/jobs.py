@@ -21,6 +21,7 @@ from headrace.dispatcher.catchup_plan import (
     Patience,
     Place,
     Waiting,
+    events_read,
     is_blocked,
     left_behind,
     plan_job,
@@ -62,8 +63,14 @@ class Track(StrEnum):
 _LENGTH = {Track.MAIN: 1.0, Track.STUCK: 0.6, Track.SLOW: 6.0}
 """How long jobs send, in times of `Timing.job`."""
 
-_FILLED = 0.8
-"""How much of that time a range should fill. Starting and ending a job takes about a second."""
+_FILLED = 0.9
+"""How much of that time a range should fill: what is left over at its end was read for nothing."""
+
+_GUESS = {Track.MAIN: 8_000.0, Track.STUCK: 1_000.0, Track.SLOW: 1_000.0}
+"""Events per second that a first job is taken to be good for."""
+
+_LONGEST_STRETCH = 3
+"""Without a live query beside it, and after jobs that left no lane behind, a job may last so many times as long: each costs a second."""
 
 _LINGER = {Track.MAIN: 1.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
 """Seconds that requests under way are waited for at the end: broken off, they would be repeated, and never end."""
@@ -92,7 +99,8 @@ class Jobs:
         self._runs = runs
         self._base = base
         self._wake = wake
-        self._pace = {track: Pace(services.config.timing.job * _LENGTH[track] * _FILLED) for track in Track}
+        self._pace = {track: Pace(_GUESS[track]) for track in Track}
+        self._smooth = 0  # main jobs in a row that left no lane behind
         self._patience = Patience()
         self._running: dict[Track, JobRun] = {}
         self._served: dict[Place, float] = {}
@@ -169,13 +177,19 @@ class Jobs:
         for track, some in wanted.items():
             most = max(1, slots // _SLOW_SHARE) if track is Track.SLOW else slots
             room = min(most, self._services.slots.free) if track in own_slots else most
-            plan = plan_job(some, ends, self._pace[track].size, max(1, room))
+            seconds = self._seconds(track, beside_live=Track.MAIN in own_slots)
+            plan = plan_job(some, ends, self._pace[track].size(seconds * _FILLED), max(1, room))
             if plan is not None and not room:
                 self._short_since = self._short_since or now
             elif plan is not None:
                 self._short_since = 0.0
                 plans[track] = plan
         return plans
+
+    def _seconds(self, track: Track, *, beside_live: bool) -> float:
+        """How long a job may send."""
+        stretch = 1 if track is not Track.MAIN or beside_live else min(1 + self._smooth, _LONGEST_STRETCH)
+        return self._services.config.timing.job * _LENGTH[track] * stretch
 
     def _track(self, one: Waiting) -> Track:
         if self._patience.is_slow(one.place):
@@ -195,7 +209,7 @@ class Jobs:
         try:
             if own_slots:
                 services.slots.claim(name, len(plan.ranges), job=True)
-            job = self._make(track, name, plan, records)
+            job = self._make(track, name, plan, records, self._seconds(track, beside_live=own_slots))
             job.start(self._wake)
         except InsufficientSlots:
             return False
@@ -219,9 +233,9 @@ class Jobs:
             self._services.slots.release(job.spec.job)
         self._running.clear()
 
-    def _make(self, track: Track, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord]) -> JobRun:
+    def _make(self, track: Track, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord], seconds: float) -> JobRun:
         services, timing = self._services, self._services.config.timing
-        base, seconds = self._base, timing.job * _LENGTH[track]
+        base = self._base
         source = Source(base.topic, base.kafka.spark(), group_prefix=base.instance)
         range_job = RangeJob(services.spark.bulk_session(ROWS, self._arrow_bytes()), source, name, plan.ranges)
         partitions = range_job.partitions()
@@ -272,8 +286,9 @@ class Jobs:
                 self._patience.got_through(place)
         self.lost_in_a_row = self.lost_in_a_row + 1 if job.failure else 0
         if records and not job.plan.retries:
-            self._pace[track].note(max(did.values(), default=0), seconds)
+            self._pace[track].note(events_read(did), seconds)
         if track is Track.MAIN:
+            self._smooth = self._smooth + 1 if not (stuck or job.failure) else 0
             self._not_before = now + self.throttle.pause(seconds)
         log.info(
             "Catch-up job over",

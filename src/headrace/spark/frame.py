@@ -26,14 +26,25 @@ def _measured(field: str) -> str:
     return f"cast(coalesce(octet_length({field}), -1) as binary), coalesce({field}, {_EMPTY})"
 
 
-_HEADERS = (
-    f"aggregate(headers, {_EMPTY}, (frame, header) -> concat("
-    f"frame, cast(octet_length(header.key) as binary), cast(header.key as binary), {_measured('header.value')}))"
+_UNROLLED = 16
+"""Headers that are taken one by one. A lambda over an array is interpreted, value by value, and cost more than all else that Java does for an
+event; what is written out is compiled. Few events have more headers than this: for the rest of those there is the lambda."""
+
+
+def _header(header: str) -> str:
+    return f"cast(octet_length({header}.key) as binary), cast({header}.key as binary), {_measured(f'{header}.value')}"
+
+
+_FIRST_HEADERS = ", ".join(f"coalesce(concat({_header(f'headers[{index}]')}), {_EMPTY})" for index in range(_UNROLLED))
+_MORE_HEADERS = (
+    f"if(array_size(headers) > {_UNROLLED}, aggregate(slice(headers, {_UNROLLED + 1}, array_size(headers)), {_EMPTY}, "
+    f"(frame, header) -> concat(frame, {_header('header')})), {_EMPTY})"
 )
 
 FRAME_SQL = (
     "concat(cast(partition as binary), cast(offset as binary), cast(unix_millis(timestamp) as binary), "
-    f"{_measured('key')}, cast(coalesce(array_size(headers), 0) as binary), coalesce({_HEADERS}, {_EMPTY}), {_measured('value')})"
+    f"{_measured('key')}, cast(coalesce(array_size(headers), 0) as binary), {_FIRST_HEADERS}, {_MORE_HEADERS}, "
+    f"{_measured('value')})"
 )
 
 

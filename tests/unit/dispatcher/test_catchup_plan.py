@@ -15,6 +15,7 @@ from headrace.dispatcher.catchup_plan import (
     Patience,
     Waiting,
     at_end,
+    events_read,
     is_blocked,
     left_behind,
     plan_job,
@@ -119,14 +120,46 @@ def test_repeated_jobs_bring_every_lane_to_the_end(lanes: list[tuple[str, int, i
 
 
 def test_the_size_follows_what_jobs_get_through() -> None:
-    pace = Pace(seconds=3.0, guess=1_000.0)
-    assert pace.size == 3_000
+    pace = Pace(guess=1_000.0, fixed=1.0)
+    assert pace.size(4.0) == 3_000
     for _ in range(20):
-        pace.note(events=30_000, seconds=3.0)
-    assert 29_000 < pace.size <= 30_000
+        pace.note(events=30_000, seconds=4.0)
+    assert 29_000 < pace.size(4.0) <= 30_000
+    assert pace.size(7.0) == pytest.approx(2 * pace.size(4.0), abs=1)
     for _ in range(40):
-        pace.note(events=10, seconds=3.0)
-    assert pace.size == 500
+        pace.note(events=10, seconds=4.0)
+    assert pace.size(4.0) == 500
+
+
+def test_a_job_that_only_started_and_ended_says_little() -> None:
+    pace = Pace(guess=1_000.0, fixed=1.0)
+    pace.note(events=0, seconds=1.1)
+    assert pace.rate == 1_000.0
+    pace.note(events=2_000, seconds=0.9)
+    assert pace.rate == 2_500.0  # half way to four times, as far as one job goes
+
+
+def test_partitions_get_their_share_of_a_job_and_end_together() -> None:
+    ends = {0: 10_000, 1: 40_000, 2: 50_000}
+    plan = plan_job([Waiting("a", partition, 0) for partition in ends], ends, size=10_000, slots=8)
+    assert plan is not None
+    assert plan.ranges == {0: (0, 1_000), 1: (0, 4_000), 2: (0, 5_000)}
+    assert plan.last == frozenset()
+    plan = plan_job([Waiting("a", partition, 0) for partition in ends], ends, size=200_000, slots=8)
+    assert plan is not None
+    assert plan.last == {0, 1, 2}
+
+
+def test_who_is_nearly_there_does_not_wait_for_one_that_is_far_behind() -> None:
+    plan = plan_job([Waiting("near", 0, 9_700), Waiting("far", 1, 0)], {0: 10_000, 1: 1_000_000}, size=10_000, slots=8)
+    assert plan is not None
+    assert plan.ranges[0] == (9_700, 10_000)
+    assert plan.ranges[1][1] <= 10_000
+
+
+def test_what_a_job_read_is_what_the_best_lane_of_each_partition_did() -> None:
+    assert events_read({("a", 0): 10, ("b", 0): 30, ("a", 1): 5}) == 35
+    assert events_read({}) == 0
 
 
 @pytest.mark.parametrize(

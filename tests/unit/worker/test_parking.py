@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.base.clock import VirtualClock
 from headrace.core.contract import Egress, Resource, dump
 from headrace.core.progress import Progress, ProgressRecord
-from headrace.dispatcher.spec import Limits, WorkerSpec
+from headrace.dispatcher.spec import Limits, Mode, WorkerSpec
 from headrace.dispatcher.worker.feed import Feed
 from headrace.dispatcher.worker.lane import Lane, LaneState
 from headrace.dispatcher.worker.parking import Parking
@@ -22,11 +24,14 @@ UIDS = [f"lane-{number}" for number in range(5)]
 class World:
     """A partition with five lanes that have all taken the same large events."""
 
-    def __init__(self, budget: int = 1 << 30) -> None:
+    def __init__(self, budget: int = 1 << 30, mode: Mode = Mode.LIVE, begins: tuple[int, ...] = ()) -> None:
         kafka = KafkaSettings("127.0.0.1:1")
         limits = Limits(ring_events=EVENTS, budget_bytes=budget)
-        positions = {uid: {0: ProgressRecord(Progress.initial(0), uid, "id").encode()} for uid in UIDS}
-        spec = WorkerSpec("i", "t", "id", kafka, kafka, run="1", workers=1, starts={0: 0}, positions=positions, limits=limits)
+        begun = dict(zip(UIDS, begins or (0,) * len(UIDS), strict=True))
+        positions = {uid: {0: ProgressRecord(Progress.initial(at), uid, "id").encode()} for uid, at in begun.items()}
+        spec = WorkerSpec(
+            "i", "t", "id", kafka, kafka, run="1", workers=1, starts={0: 0}, positions=positions, mode=mode, limits=limits
+        )
         feed = Feed(spec, lambda code: None)
         for uid in UIDS:
             feed.take(uid, dump(Resource(uid=uid, topics=("t",), egresses=(Egress(uid=uid, destination="http://h/"),))), 0)
@@ -45,8 +50,9 @@ class World:
         record = Record.of_frame(event_frame(0, self.ring.head, data=b"x" * 100_000))
         self.ring.append(record)
         for lane in self.lanes:
-            lane.offer(record)
-            lane.take()
+            if lane.begin <= record.offset:
+                lane.offer(record)
+                lane.take()
 
     def look(self) -> Lane | None:
         self.clock.advance(0.1)
@@ -110,3 +116,19 @@ def test_the_lane_that_keeps_most_is_parked_when_memory_is_spent() -> None:
     assert world.look() is None
     assert [lane.uid for lane in world.lanes if lane.state is LaneState.PARKED] == [many.uid]
     assert many.progress().position == 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "begin", "parked"),
+    [(Mode.LIVE, 0, True), (Mode.LIVE, 6, True), (Mode.CATCHUP, 0, True), (Mode.CATCHUP, 6, False)],
+)
+def test_a_job_parks_no_lane_for_having_begun_behind_the_others(mode: Mode, begin: int, parked: bool) -> None:
+    world = World(mode=mode, begins=(0, *(begin,) * (len(UIDS) - 1)))
+    while world.ring.room:
+        world.read()
+    for lane in world.lanes[1:]:
+        for delivery in list(lane.active.values()):
+            lane.finish(delivery)
+    world.look()
+    assert (world.lanes[0].state is LaneState.PARKED) is parked
+    assert all(lane.state is LaneState.LIVE for lane in world.lanes[1:])

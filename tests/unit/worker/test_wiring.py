@@ -127,3 +127,19 @@ def test_a_worker_that_stood_still_sends_nothing_before_it_has_read_what_the_con
         engine._over = True
         engine._thread.start()
         engine.close()
+
+
+def test_a_job_tells_where_its_lanes_came_to_rest_whatever_the_contract_says_afterwards() -> None:
+    engine = Engine(spec(mode=Mode.CATCHUP, job="job", partitions=(0,), ends={0: 0}), Task(), VirtualClock(), sys.exit)
+    engine._contract = ContractSoFar()
+    engine.contract_record(*run_record("t", "2", 0), 1)
+    egress = Egress(uid="lane", destination="http://h/")
+    engine.contract_record("r", dump(Resource(uid="r", topics=("t",), egresses=(egress,))), 2)
+    engine._work()
+    engine._finish()
+    engine.contract_record("r", None, 3)
+    engine._work()
+    assert [(uid, partition) for uid, partition, _ in engine.final_records()] == [("lane", 0)]
+    engine._over = True
+    engine._thread.start()
+    engine.close()

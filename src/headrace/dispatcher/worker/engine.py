@@ -118,6 +118,7 @@ class Engine:
         self._why = ""
         self._closing_range = False
         self._over = False
+        self._final: list[tuple[str, int, bytes]] = []
         self.intake = Intake(self._client.wake)
         self.stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -165,8 +166,8 @@ class Engine:
         self._client.close()
 
     def final_records(self) -> list[tuple[str, int, bytes]]:
-        """Lane uid, partition and progress record of each lane; after `stopped`."""
-        return [(lane.uid, self._roster.partition, self._scribe.record(lane).encode()) for lane in self._roster.lanes.values()]
+        """Lane uid, partition and progress record of each lane as it came to rest; after `stopped`, whatever the contract says since."""
+        return self._final
 
     # -- the loop -------------------------------------------------------------------------------------------------
 
@@ -493,6 +494,8 @@ class Engine:
         self._pulse.write(all_of_them=True)
         written = self._control.flush(_LAST_WRITES)
         self._phase = Phase.STOPPED
+        lanes = self._roster.lanes.values()
+        self._final = [(lane.uid, self._roster.partition, self._scribe.record(lane).encode()) for lane in lanes]
         self._pulse.report(beat=True, goodbye=True)
         self._control.flush(_LAST_WRITES)
         log.info(

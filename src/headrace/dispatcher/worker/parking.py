@@ -12,7 +12,7 @@ from headrace.base.clock import Clock
 from headrace.base.errors import HeadraceError
 from headrace.base.log import get_logger
 from headrace.core.progress import ProgressRecord
-from headrace.dispatcher.spec import PIN_SECONDS, LaneOrders, WorkerSpec
+from headrace.dispatcher.spec import PIN_SECONDS, LaneOrders, Mode, WorkerSpec
 from headrace.dispatcher.worker.lane import Lane, LaneState
 from headrace.dispatcher.worker.roster import Roster
 
@@ -103,7 +103,10 @@ class Parking:
         return record if entered else None
 
     def _park_laggards(self) -> None:
-        """The lanes that hold the oldest event go, if some other lane is hurt by their being there."""
+        """The lanes that hold the oldest event go, if some other lane is hurt by their being there.
+
+        In a job lanes may begin far apart. One that began behind the others is not slow: those wait until it has come to where they began.
+        """
         ring = self._roster.ring
         assert ring is not None
         oldest = ring.records[0].offset
@@ -114,7 +117,7 @@ class Parking:
             lowest = lane.lowest_held
             if lowest == oldest:
                 behind.append(lane)
-            elif lowest is None or lowest > half:
+            elif (lowest is None or lowest > half) and (self._spec.mode is Mode.LIVE or lane.begin <= oldest):
                 hurt = True
         if hurt:
             for lane in behind:

@@ -16,7 +16,7 @@ from headrace.kafka.settings import KafkaSettings
 from tests.conftest import TopicFactory
 from tests.spark.dispatcher_process import DispatcherProcess
 from tests.spark.plane import Plane, ids, repeated
-from tests.support.subscriber import Subscriber, subscriber
+from tests.support.subscriber import Answer, Subscriber, subscriber
 from tests.support.waiting import eventually
 
 Starter = Callable[..., DispatcherProcess]
@@ -61,18 +61,18 @@ def test_a_planned_stop_and_a_planned_batch_end_in_mid_stream_repeat_and_lose_no
     plane: Plane, dispatcher: Starter, topic: TopicFactory
 ) -> None:
     name = topic(partitions=2)
-    with subscriber() as server:
+    with subscriber(Answer(delay=0.05)) as server:  # at most 128 are under way, so the stream lasts for more than a second
         uid = plane.subscribe(name, server.url())
         process = dispatcher(timing={"batch": 45})
         plane.wait_ready(uid, topic=name)
-        plane.send(name, ids(2_000, "first"))
+        plane.send(name, ids(4_000, "first"))
         eventually(lambda: len(server.ids) > 100, 60, "the stream")
         assert process.stop() == 0
-        assert 100 < len(server.ids) < 2_000, "the stop came in mid-stream"
+        assert 100 < len(server.ids) < 4_000, "the stop came in mid-stream"
         process = dispatcher(timing={"batch": 45})
         plane.wait_ready(uid, topic=name)
         run = plane.run(name)
-        all_of(server, ids(2_000, "first"))
+        all_of(server, ids(4_000, "first"))
         sent = 0
         while plane.run(name) == run:
             plane.send(name, [f"second-{sent}"])

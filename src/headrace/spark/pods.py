@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.base.errors import UsageError
+from headrace.spark.collector import COLLECTOR
 
 MASTER = "k8s://"
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|T|Ki|Mi|Gi|Ti)?")
@@ -71,7 +72,7 @@ class ExecutorPods:
             "spark.blockManager.port": str(self.block_port),
             "spark.driver.extraClassPath": jars,
             "spark.executor.extraClassPath": jars,
-            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
+            "spark.executor.extraJavaOptions": " ".join(COLLECTOR),
             "spark.executor.instances": str(self.count),
             "spark.executor.cores": str(self.slots),
             "spark.executor.memory": heap,

@@ -22,6 +22,7 @@ from headrace.base.classarchive import RECORDING_SECONDS
 from headrace.base.errors import Terminal
 from headrace.base.log import get_logger
 from headrace.spark import jvmlog, shipment
+from headrace.spark.collector import COLLECTOR
 from headrace.spark.settings import SparkSettings
 
 log = get_logger(__name__)
@@ -188,7 +189,7 @@ def _conf(settings: SparkSettings, log4j: Path) -> dict[str, str]:
 
 
 def _java_options(settings: SparkSettings, log4j: Path) -> list[str]:
-    options = ["-XX:+UseSerialGC", jvmlog.option(log4j)]
+    options = [*COLLECTOR, jvmlog.option(log4j)]
     if settings.pods is not None:
         return [*options, *settings.pods.java_options]
     if settings.classes is not None and _uses_archive(settings):
@@ -219,7 +220,7 @@ def _place(settings: SparkSettings) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-    conf = {"spark.jars": ",".join(jars), "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
+    conf = {"spark.jars": ",".join(jars), "spark.executor.extraJavaOptions": " ".join(COLLECTOR)}
     if settings.archive is not None:
         conf |= {
             "spark.archives": f"{settings.archive}#{shipment.FOLDER}",

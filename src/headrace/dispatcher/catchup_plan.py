@@ -80,15 +80,17 @@ def plan_job(waiting: Iterable[Waiting], ends: Mapping[int, int], size: int, slo
     chosen = sorted(bases, key=lambda partition: (bases[partition].served, partition))[:slots]
     if not chosen:
         return None
-    missing = sum(ends[partition] - one.start for partition, one in bases.items() if partition in chosen and one.retry is None)
+    missing = sum(ends[partition] - bases[partition].start for partition in chosen if bases[partition].retry is None)
     ranges: dict[int, tuple[int, int]] = {}
     places: set[Place] = set()
     retries: set[Place] = set()
     for partition in chosen:
         start = bases[partition].start
-        share = size * (ends[partition] - start) // max(1, missing)
-        length = max(share, min(size, _LEAST_SHARE)) if bases[partition].retry is None else 1
-        end = start + 1 if bases[partition].retry is not None else min(start + length, ends[partition])
+        if bases[partition].retry is not None:
+            end = start + 1
+        else:
+            share = size * (ends[partition] - start) // missing
+            end = min(start + max(share, min(size, _LEAST_SHARE)), ends[partition])
         ranges[partition] = start, end
         retries |= {one.place for one in by_partition[partition] if one.retry is not None}
         places |= {one.place for one in by_partition[partition] if start <= one.position < end}

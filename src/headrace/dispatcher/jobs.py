@@ -177,7 +177,7 @@ class Jobs:
         for track, some in wanted.items():
             most = max(1, slots // _SLOW_SHARE) if track is Track.SLOW else slots
             room = min(most, self._services.slots.free) if track in own_slots else most
-            seconds = self._seconds(track, beside_live=Track.MAIN in own_slots)
+            seconds = self._seconds(track, own_slots=track in own_slots)
             plan = plan_job(some, ends, self._pace[track].size(seconds * _FILLED), max(1, room))
             if plan is not None and not room:
                 self._short_since = self._short_since or now
@@ -186,9 +186,9 @@ class Jobs:
                 plans[track] = plan
         return plans
 
-    def _seconds(self, track: Track, *, beside_live: bool) -> float:
-        """How long a job may send."""
-        stretch = 1 if track is not Track.MAIN or beside_live else min(1 + self._smooth, _LONGEST_STRETCH)
+    def _seconds(self, track: Track, *, own_slots: bool) -> float:
+        """How long a job may send. A main one without slots of its own has those of the query: none is live beside it."""
+        stretch = min(1 + self._smooth, _LONGEST_STRETCH) if track is Track.MAIN and not own_slots else 1
         return self._services.config.timing.job * _LENGTH[track] * stretch
 
     def _track(self, one: Waiting) -> Track:
@@ -209,7 +209,7 @@ class Jobs:
         try:
             if own_slots:
                 services.slots.claim(name, len(plan.ranges), job=True)
-            job = self._make(track, name, plan, records, self._seconds(track, beside_live=own_slots))
+            job = self._make(track, name, plan, records, self._seconds(track, own_slots=own_slots))
             job.start(self._wake)
         except InsufficientSlots:
             return False

@@ -72,13 +72,18 @@ def test_a_new_generation_of_the_contract_makes_no_subscription_anew_unless_the_
     assert roster.lanes["lane"].subscription is before
 
 
+def let_go(engine: Engine) -> None:
+    """Close an engine that was never started."""
+    engine._over = True
+    engine._thread.start()
+    engine.close()
+
+
 @pytest.fixture
 def engine() -> Iterator[Engine]:
     made = Engine(spec(mode=Mode.LIVE), Task(), VirtualClock(), lambda code: None)
     yield made
-    made._over = True
-    made._thread.start()
-    made.close()
+    let_go(made)
 
 
 def test_a_worker_that_has_stopped_sleeps_whatever_was_still_due(engine: Engine) -> None:
@@ -124,9 +129,7 @@ def test_a_worker_that_stood_still_sends_nothing_before_it_has_read_what_the_con
         else:
             contract.position = 5
             eventually(lambda: (engine._work(), server.ids == ["0", "1"])[1])
-        engine._over = True
-        engine._thread.start()
-        engine.close()
+        let_go(engine)
 
 
 def test_a_job_tells_where_its_lanes_came_to_rest_whatever_the_contract_says_afterwards() -> None:
@@ -140,6 +143,4 @@ def test_a_job_tells_where_its_lanes_came_to_rest_whatever_the_contract_says_aft
     engine.contract_record("r", None, 3)
     engine._work()
     assert [(uid, partition) for uid, partition, _ in engine.final_records()] == [("lane", 0)]
-    engine._over = True
-    engine._thread.start()
-    engine.close()
+    let_go(engine)

@@ -166,7 +166,7 @@ class Engine:
         self._client.close()
 
     def final_records(self) -> list[tuple[str, int, bytes]]:
-        """Lane uid, partition and progress record of each lane as it came to rest; after `stopped`, whatever the contract says since."""
+        """Lane uid, partition and progress record of each lane of a job as it came to rest; after `stopped`, whatever the contract says since."""
         return self._final
 
     # -- the loop -------------------------------------------------------------------------------------------------
@@ -494,8 +494,9 @@ class Engine:
         self._pulse.write(all_of_them=True)
         written = self._control.flush(_LAST_WRITES)
         self._phase = Phase.STOPPED
-        lanes = self._roster.lanes.values()
-        self._final = [(lane.uid, self._roster.partition, self._scribe.record(lane).encode()) for lane in lanes]
+        if self._spec.mode is Mode.CATCHUP:
+            lanes = self._roster.lanes.values()
+            self._final = [(lane.uid, self._roster.partition, self._scribe.record(lane).encode()) for lane in lanes]
         self._pulse.report(beat=True, goodbye=True)
         self._control.flush(_LAST_WRITES)
         log.info(

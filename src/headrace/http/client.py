@@ -30,6 +30,18 @@ _NO_LINES = ["Expect:"]
 """pycurl ignores an empty list, and the lines of the request before would be sent again."""
 
 
+def joined(lines: list[str]) -> list[str]:
+    """Header lines in libcurl's form as few: it sends several that are one text as they are, and each of its own costs it time.
+
+    Those without a value (`name:`, `name;`) mean something to libcurl and stay alone; for `content-type` it looks at the beginning of each.
+    None may hold a line end.
+    """
+    alone = [line for line in lines if ": " not in line]
+    others = [line for line in lines if ": " in line]
+    others.sort(key=lambda line: not line.startswith("content-type:"))
+    return [*alone, "\r\n".join(others)] if others else alone
+
+
 class Failure(StrEnum):
     """Why there is no (whole) response."""
 

@@ -14,6 +14,7 @@ from headrace.dispatcher.worker.parking import Parking
 from headrace.dispatcher.worker.record import FetchedRecord, Record
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.roster import Roster
+from headrace.dispatcher.worker.window import Window
 from headrace.kafka.settings import KafkaSettings
 from tests.support.frames import event_frame
 
@@ -36,7 +37,7 @@ class World:
         for uid in UIDS:
             feed.take(uid, dump(Resource(uid=uid, topics=("t",), egresses=(Egress(uid=uid, destination="http://h/"),))), 0)
         self.clock = VirtualClock()
-        self.roster = Roster(spec)
+        self.roster = Roster(spec, Window.open())
         self.roster.apply_all(feed.state)
         self.ring = Ring(0, EVENTS, 1 << 30)
         self.roster.bind(0, self.ring)

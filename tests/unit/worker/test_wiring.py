@@ -18,6 +18,7 @@ from headrace.dispatcher.worker.feed import Feed
 from headrace.dispatcher.worker.pulse import BEAT
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.roster import Roster
+from headrace.dispatcher.worker.window import Window
 from headrace.kafka.settings import KafkaSettings
 from tests.support.frames import event_frame
 from tests.support.subscriber import subscriber
@@ -55,7 +56,7 @@ def test_runs_of_other_topics_end_nobody() -> None:
 
 
 def test_a_new_generation_of_the_contract_makes_no_subscription_anew_unless_the_trust_has_changed() -> None:
-    feed, roster = Feed(spec(), lambda code: None), Roster(spec())
+    feed, roster = Feed(spec(), lambda code: None), Roster(spec(), Window.open())
     feed.take("r", dump(Resource(uid="r", topics=("t",), egresses=(Egress(uid="lane", destination="http://h/"),))), 1)
     roster.apply_all(feed.state)
     roster.bind(0, Ring(0, 10, 1000))

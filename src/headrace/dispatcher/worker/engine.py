@@ -45,6 +45,7 @@ from headrace.dispatcher.worker.roster import Roster
 from headrace.dispatcher.worker.scribe import Scribe
 from headrace.dispatcher.worker.timers import Timers
 from headrace.dispatcher.worker.tokens import FetchThread, Tokens
+from headrace.dispatcher.worker.window import Window
 from headrace.http.client import Client
 
 log = get_logger(__name__)
@@ -100,7 +101,10 @@ class Engine:
         self._courier = Courier(self._outside())
         self._lookups = Lookups(spec)
         self._feed = Feed(spec, exit)
-        self._roster = Roster(spec)
+        self._window = Window.open()
+        if spec.mode is Mode.CATCHUP:
+            self._window = Window(spec.limits.in_flight, spec.limits.lane_in_flight, clock.monotonic())
+        self._roster = Roster(spec, self._window)
         self._reading = Reading(spec, self._roster, self._lookups, clock, self._bind, self.post)
         self._finder = Finder(spec, self._roster, self._lookups, clock, self.post, self._know, self._found_event)
         self._parking = Parking(spec, self._roster, clock)
@@ -112,6 +116,7 @@ class Engine:
         self._job_ends = math.inf
         self._fed = False
         self._worked_at = clock.monotonic()
+        self._answers = 0
         self._stalls = 0
         self._unsure = False
         self._sure_from: int | None = None
@@ -214,6 +219,10 @@ class Engine:
             self._courier.start_waiting()
         if self._phase is not Phase.STOPPED:
             now = self._clock.monotonic()
+            self._answers += len(ended)
+            if self._sending and now >= self._window.due:
+                lanes = list(self._roster.live())
+                self._window.tick(now, self._answers, len(lanes), any(lane.held_back for lane in lanes))
             self._finder.tick(now)
             if self._pulse.tick(now):
                 self._parking.tick(now)

@@ -32,6 +32,7 @@ from headrace.dispatcher.worker.rate import Rate
 from headrace.dispatcher.worker.record import Record
 from headrace.dispatcher.worker.ring import Ring
 from headrace.dispatcher.worker.subscription import Subscription
+from headrace.dispatcher.worker.window import Window
 
 KEY_WINDOW = 256
 """How many events may wait behind others of their key before a lane in key order takes nothing new."""
@@ -48,9 +49,14 @@ class LaneState(StrEnum):
 
 
 class Lane:
-    """See the module. `partitions`: how many lanes share the subscription's own limits. `writer`: whose records those of its progress are."""
+    """See the module. `partitions`: how many lanes share the subscription's own limits. `window`: what the worker allows each lane for now.
 
-    def __init__(self, subscription: Subscription, ring: Ring, limits: Limits, partitions: int) -> None:
+    `writer`: whose records those of its progress are.
+    """
+
+    def __init__(
+        self, subscription: Subscription, ring: Ring, limits: Limits, partitions: int, window: Window | None = None
+    ) -> None:
         self.uid = subscription.uid
         self.ring = ring
         self.state = LaneState.PARKED
@@ -69,6 +75,7 @@ class Lane:
         self.timer_set = False
         self._limits = limits
         self._partitions = partitions
+        self._shared = window or Window.open()
         self.begin = 0
         self.writer = ""
         self._stopped_at = 0
@@ -162,7 +169,7 @@ class Lane:
 
         `now`: seconds of a monotonic clock, for the subscription's own rate: while that holds the lane, `held_until` says how long.
         """
-        if self.in_flight >= self._window or self.state is not LaneState.LIVE:
+        if self.in_flight >= self._window or self.in_flight >= self._shared.each or self.state is not LaneState.LIVE:
             return None
         if self.ready:
             self.in_flight += 1
@@ -307,6 +314,11 @@ class Lane:
     def unfinished(self) -> bool:
         """Whether events that were read are left to do, stragglers that stand aside apart."""
         return bool(self.pending) or len(self.active) > self.aside
+
+    @property
+    def held_back(self) -> bool:
+        """Whether it would have more under way if it might."""
+        return self.in_flight >= min(self._window, self._shared.each) > 1 and bool(self.pending or self.ready)
 
     @property
     def retrying(self) -> int:

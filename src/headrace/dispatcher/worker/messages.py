@@ -33,7 +33,7 @@ def message_of(delivery: Delivery) -> Message:
     record = delivery.record
     if delivery.stage is Stage.SUBSCRIBER:
         if not subscription.structured:
-            return record.lines + subscription.lines, record.body
+            return record.head + subscription.lines, record.body
         lines, body = encode_structured(record.event())
         return lines + subscription.lines, body
     if delivery.stage is Stage.DEAD_LETTER:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.core.events.model import TRACING, Event
 from headrace.dispatcher.worker.decode import Decoded, decode
+from headrace.http.client import joined
 
 PARTITION = "knativekafkapartition"
 OFFSET = "knativekafkaoffset"
@@ -18,12 +19,13 @@ class Record:
     in bytes, for the bounds. `holders`: how many lanes still need it in the ring; `pins`: how many keep it beside the ring.
     """
 
-    __slots__ = ("attributes", "body", "holders", "key", "lines", "offset", "partition", "pins", "size", "timestamp")
+    __slots__ = ("_head", "attributes", "body", "holders", "key", "lines", "offset", "partition", "pins", "size", "timestamp")
     from_ring = True
 
     def __init__(self, decoded: Decoded, size: int, offset_extensions: bool) -> None:
         self.partition, self.offset, self.timestamp, self.key, self.attributes, self.lines, self.body = decoded
         self.size = size + _OVERHEAD
+        self._head: list[str] | None = None
         self.holders = self.pins = 0
         if offset_extensions:
             self._add_place()
@@ -41,6 +43,13 @@ class Record:
         attributes[PARTITION] = partition
         attributes[OFFSET] = offset
         self.lines += (f"ce-{PARTITION}: {partition}", f"ce-{OFFSET}: {offset}")
+
+    @property
+    def head(self) -> list[str]:
+        """`lines` as they are sent in binary mode."""
+        if self._head is None:
+            self._head = joined(self.lines)
+        return self._head
 
     def event(self) -> Event:
         """The event as a value, for the rare paths that need more than header lines."""

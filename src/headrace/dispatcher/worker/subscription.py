@@ -11,7 +11,7 @@ from headrace.base.errors import Terminal
 from headrace.core.contract import DeliveryOrder, Egress, EgressConfig, KeyType, Resource
 from headrace.core.delivery import RetryPolicy, timeout_ms
 from headrace.core.filters import compile_egress
-from headrace.http.client import check_url
+from headrace.http.client import check_url, joined
 from headrace.http.tokens import Identity
 from headrace.http.trust import ca_bundle
 
@@ -102,7 +102,7 @@ def subscription_of(
         egress=egress,
         order=_order(egress),
         subscriber=target("destinationAudience", egress.destination, egress.destination_ca_certs, egress.destination_audience),
-        lines=[*other, "Prefer: reply"],
+        lines=joined([*other, "Prefer: reply"]),
         other_lines=other,
         policy=RetryPolicy.of(config),
         timeout_ms=timeout_ms(config),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from headrace.base.errors import Terminal
-from headrace.http.client import BodyLimits, Client, Exchange, Failure, check_url
+from headrace.http.client import BodyLimits, Client, Exchange, Failure, check_url, joined
 from tests.support.subscriber import Answer, subscriber
 from tests.support.waiting import eventually
 
@@ -60,6 +60,49 @@ def test_a_post_carries_lines_and_body_and_brings_back_the_response(client: Clie
         assert (got.path, got.id, got.body) == ("/p", "7", b"data")
         assert "content-type" not in got.headers
         assert "expect" not in got.headers
+
+
+def test_joined_lines_arrive_as_the_single_ones_do(client: Client) -> None:
+    many = [
+        "ce-id: 7",
+        "ce-empty;",
+        "traceparent: 00-a: b",
+        "content-type: text/plain",
+        "Prefer: reply",
+        "Expect:",
+        "ce-type: a",
+    ]
+    without_type = [line for line in many if "content" not in line] + ["content-type:"]
+    with subscriber() as server:
+        for lines in (many, without_type):
+            assert len(joined(lines)) < len(lines)
+            run(client, exchange(server.url(), lines, b"data"))
+            run(client, exchange(server.url(), joined(lines), b"data"))
+        first, second, third, fourth = (request.headers for request in server.requests)
+        assert dict(first) == dict(second)
+        assert dict(third) == dict(fourth)
+        assert (first["content-type"], first["ce-empty"], first["prefer"]) == ("text/plain", "", "reply")
+        assert "content-type" not in third
+
+
+def test_lines_without_a_value_are_not_joined_and_none_is_lost() -> None:
+    assert joined(["a: 1", "Expect:", "b;", "content-type: t", "c: 2"]) == ["Expect:", "b;", "content-type: t\r\na: 1\r\nc: 2"]
+    assert joined(["Expect:"]) == ["Expect:"]
+    assert joined([]) == []
+
+
+def test_what_ends_in_a_push_comes_back_from_the_next_poll_and_nobody_sleeps_over_it(client: Client) -> None:
+    with subscriber() as server:
+        one = exchange(server.url())
+        client.start(one)
+        end = time.monotonic() + 20
+        while client.active:
+            assert time.monotonic() < end
+            client.push()
+        assert client.unfinished
+        client.wait(3600.0)
+        assert client.poll() == [one]
+        assert (one.status, client.unfinished) == (202, False)
 
 
 def test_handles_and_connections_are_reused(client: Client) -> None:

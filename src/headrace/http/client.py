@@ -2,6 +2,7 @@
 
     client.start(exchange)            hand a request over; returns at once
     for exchange in client.poll():    let libcurl work; what has ended comes back, with its outcome inside
+    client.push()                     let libcurl work; what has ended waits for the next `poll`
     client.wait(seconds, unless)      sleep until a socket is ready, the time is over, or `wake` is called (from any thread)
 
 Handles and connections are reused. Redirects are not followed, no proxy is taken from the environment, and no response is read without
@@ -267,10 +268,15 @@ class Client:
 
     def poll(self) -> list[Exchange]:
         """Let libcurl do what can be done without waiting; the exchanges that have ended."""
+        self.push()
         ended, self._ended = self._ended, []
+        return ended
+
+    def push(self) -> None:
+        """Let libcurl do what can be done without waiting. What ends by that comes back from the next `poll`, before which nobody sleeps."""
         if not self.active:
-            return ended
-        multi = self._multi
+            return
+        ended, multi = self._ended, self._multi
         multi.perform()
         while True:
             queued, good, bad = multi.info_read()
@@ -282,7 +288,12 @@ class Client:
                     exchange.failure, exchange.error = _KINDS.get(code, Failure.TRANSFER), text or f"libcurl error {code}"
                 ended.append(exchange)
             if not queued:
-                return ended
+                return
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether transfers are under way, or have ended and were not handed out by `poll` yet."""
+        return bool(self.active or self._ended)
 
     def wait(self, seconds: float, unless: Callable[[], object] = bool) -> None:
         """Sleep for at most `seconds`; not at all when `unless` says that there is something to do, or an exchange has ended."""

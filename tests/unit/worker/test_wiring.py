@@ -113,7 +113,7 @@ def test_a_worker_that_stood_still_sends_nothing_before_it_has_read_what_the_con
         lane = Egress(uid="lane", destination=server.url())
         engine.contract_record("r", dump(Resource(uid="r", topics=("t",), egresses=(lane,))), 2)
         engine.intake.put([event_frame(0, 0)])
-        eventually(lambda: engine._work() and not engine._client.active and server.ids == ["0"])
+        eventually(lambda: (engine._work(), not engine._client.unfinished and server.ids == ["0"])[1])
         clock.advance(10.0)
         engine.intake.put([event_frame(0, 1)])
         for position in (3, 3, 4):

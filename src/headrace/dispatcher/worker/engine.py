@@ -217,6 +217,8 @@ class Engine:
             self._pump()
         if self._sending:
             self._courier.start_waiting()
+        if ended:
+            self._client.push()
         if self._phase is not Phase.STOPPED:
             now = self._clock.monotonic()
             self._answers += len(ended)
@@ -227,7 +229,7 @@ class Engine:
             if self._pulse.tick(now):
                 self._parking.tick(now)
             self._consider_the_end(now)
-        return busy or bool(ended)
+        return busy
 
     @property
     def _sending(self) -> bool:
@@ -446,7 +448,7 @@ class Engine:
             self._stop("job done")
         if self._phase in (Phase.RUNNING, Phase.FINISHING) and now >= self._job_ends:
             self._linger()
-        idle = not (self._client.active or self._outbox.pending)
+        idle = not (self._client.unfinished or self._outbox.pending)
         if self._phase is Phase.LINGERING and (now >= self._stop_by or idle):
             self._stop("time is over")
         if self._phase is Phase.STOPPING and (now >= self._stop_by or idle):
@@ -495,6 +497,8 @@ class Engine:
         self.intake.discard()
 
     def _finish(self) -> None:
+        for exchange in self._client.poll():
+            self._courier.ended(exchange)
         broken_off = self._client.active
         for lane in self._roster.lanes.values():
             for delivery in lane.active.values():

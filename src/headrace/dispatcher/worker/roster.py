@@ -131,9 +131,7 @@ class Roster:
                 self.closed[uid] = POSITION_UNKNOWN
             return
         self.closed.pop(uid, None)
-        lane = self.lanes[uid] = Lane(
-            self._wanted[uid], self.ring, self._spec.limits, self._spec.workers, self.window
-        )
+        lane = self.lanes[uid] = Lane(self._wanted[uid], self.ring, self._spec.limits, self._spec.workers, self.window)
         lane.writer = self._spec.writer(record.run)
         lane.hold(record.progress, LaneState.PAUSED if self._wanted[uid].paused else LaneState.PARKED)
         if lane.state is LaneState.PARKED:

@@ -136,13 +136,14 @@ def test_a_lane_takes_no_more_than_the_window_allows_and_says_so(order: Delivery
     window = Window(MOST, EACH, 0.0)
     window.each = 2
     lane = _lane(order, window)
-    assert not lane.held_back
+    held_back = [lane.held_back]
     taken = [lane.take() for _ in range(4)]
     assert [one is not None for one in taken] == [True, True, False, False]
-    assert lane.held_back
+    held_back.append(lane.held_back)
     window.each = EACH
     assert [lane.take() is not None for _ in range(3)] == [True, True, False]
-    assert lane.held_back
+    held_back.append(lane.held_back)
+    assert held_back == [False, True, True]
 
 
 def test_a_lane_in_order_never_wants_more() -> None:

@@ -105,6 +105,22 @@ def test_what_ends_in_a_push_comes_back_from_the_next_poll_and_nobody_sleeps_ove
         assert (one.status, client.unfinished) == (202, False)
 
 
+@pytest.mark.parametrize("url", ["", "not a URL"])
+def test_what_is_broken_off_after_it_has_ended_does_not_come_back(client: Client, url: str) -> None:
+    with subscriber() as server:
+        one, other = exchange(url or server.url()), exchange(server.url())
+        client.start(one)
+        end = time.monotonic() + 20
+        while client.active:
+            assert time.monotonic() < end
+            client.push()
+        client.abort(one)
+        assert (client.unfinished, client.poll()) == (False, [])
+        assert run(client, other) is other
+        client.abort(other)
+        assert client.poll() == []
+
+
 def test_handles_and_connections_are_reused(client: Client) -> None:
     with subscriber() as server:
         for _ in range(5):

@@ -323,9 +323,11 @@ class Client:
             os.eventfd_write(self._wakeup, 1)
 
     def abort(self, exchange: Exchange) -> None:
-        """Break a request off; its connection is closed and it does not come back from `poll`. Nothing if it has ended."""
+        """Break a request off; its connection is closed. It does not come back from `poll`, whether it has ended or not."""
         handle = exchange.handle
         if handle is None:
+            if exchange in self._ended:
+                self._ended.remove(exchange)
             return
         self._multi.remove_handle(handle.curl)
         self.active -= 1

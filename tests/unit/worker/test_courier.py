@@ -26,6 +26,7 @@ from headrace.http.client import Client
 from headrace.http.tokens import Identity, Token
 from tests.support.frames import event_frame
 from tests.support.subscriber import Answer, Subscriber, subscriber
+from tests.support.waiting import eventually
 
 REPLY = {"ce-specversion": "1.0", "ce-id": "r", "ce-source": "/r", "ce-type": "t"}
 
@@ -398,3 +399,15 @@ def test_nothing_of_a_token_is_kept_where_it_could_be_printed(rig: Rig) -> None:
         rig.requests()
         told = f"{lane.counts.last_error} {lane.counts.blocked} {rig.tokens._entries!r} {lane.subscription!r}"
         assert "very-secret" not in told
+
+
+def test_a_delivery_that_is_abandoned_when_its_answer_has_just_come_is_over_once(rig: Rig) -> None:
+    with subscriber() as server:
+        lane = rig.lane(server.url())
+        delivery = rig.event(lane)
+        rig.courier.send(delivery)
+        eventually(lambda: (rig.client.push(), not rig.client.active)[1])
+        rig.courier.abandon(delivery)
+        assert (rig.client.poll(), rig.gate.under_way, lane.in_flight) == ([], 0, 1)
+        lane.settle()
+        assert lane.progress().position == 0, "it is not finished"

@@ -189,7 +189,7 @@ class Engine:
             self._exit(1)
 
     def _work(self) -> bool:
-        """One round; whether anything was done."""
+        """One round; whether there is reason for another one at once."""
         now = self._clock.monotonic()
         if now - self._worked_at > _STALLED:
             self._doubt(now - self._worked_at)
@@ -229,7 +229,7 @@ class Engine:
             if self._pulse.tick(now):
                 self._parking.tick(now)
             self._consider_the_end(now)
-        return busy
+        return busy or bool(self._roster.touched)
 
     @property
     def _sending(self) -> bool:

@@ -170,6 +170,7 @@ def test_a_restart_in_the_middle_repeats_nothing_after_a_drain_whatever_the_orde
         eventually(lambda: (report := bench.report()) is not None and report.goodbye)
         worker.end_input()
         worker.join()
+        bench.read_progress()
         record = bench.progress["lane"]
         position = record.progress.position
         again = bench.start({"lane": record}, start=position)

@@ -154,7 +154,7 @@ def test_a_stop_does_not_wait_for_a_token_and_loses_nothing(
         bench.drain()
         worker.end_input()
         worker.join()
-        eventually(lambda: "lane" in bench.progress)
+        bench.read_progress()
         assert bench.progress["lane"].progress.low == 0
         requests.answering = True
         again = bench.start({"lane": bench.progress["lane"]}, tokens=TokenServer(server.url("")))

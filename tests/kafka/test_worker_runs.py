@@ -177,6 +177,7 @@ def test_a_drain_lets_requests_end_and_the_next_run_repeats_nothing(bench: Workb
         assert worker.running
         worker.end_input()
         worker.join()
+        bench.read_progress()
         record = bench.progress["lane"]
         position = record.progress.position
         after = bench.start({"lane": record}, start=position)
@@ -197,6 +198,7 @@ def test_a_drain_while_it_is_in_doubt_what_was_read_repeats_nothing_else(bench: 
     bench.drain()
     worker.end_input()
     worker.join()
+    bench.read_progress()
     progress = bench.progress["lane"].progress
     assert (progress.low, progress.done) == (5, ((9, 10),))
 
@@ -231,6 +233,7 @@ def test_what_is_not_done_after_the_grace_is_broken_off_and_repeated(bench: Work
         worker.end_input()
         worker.join()
         assert time.monotonic() - began < 10
+        bench.read_progress()
         progress = bench.progress["lane"].progress
         assert (progress.low, progress.done) == (1, ((2, 3),))
 
@@ -257,6 +260,7 @@ def test_after_an_abort_nothing_new_is_sent(bench: Workbench) -> None:
         worker.join()
         attempts = len(server.requests)
         assert set(server.ids) == {"0"}
+        bench.read_progress()
         assert bench.progress["lane"].progress.stragglers[0].attempts == attempts
 
 

@@ -54,13 +54,23 @@ class Lookups:
         self._ask("positions", lambda: found(self._positions(partition, wanted)))
 
     def events(self, partition: int, offsets: Iterable[int], found: Callable[[int, Frame | None], None]) -> None:
-        """Read single events of the topic again; `found` gets each offset with its event, None if it is gone."""
+        """Read single events of the topic again, those near each other in one go; `found` gets each offset with its event, None if it is gone."""
         wanted = deque(sorted(offsets))
 
         def read() -> None:
             while wanted:
-                message = next(self._between(partition, wanted[0], wanted[0] + 1), None)
-                found(wanted.popleft(), None if message is None else _frame(message))
+                last = next(_runs((offset, offset) for offset in wanted))[-1][1]
+                for message in self._between(partition, wanted[0], last + 1):
+                    offset = message.offset()
+                    assert offset is not None
+                    while wanted[0] < offset:
+                        found(wanted.popleft(), None)
+                    if wanted[0] == offset:
+                        found(wanted.popleft(), _frame(message))
+                    if not wanted or wanted[0] > last:
+                        break
+                while wanted and wanted[0] <= last:
+                    found(wanted.popleft(), None)
 
         self._ask("stragglers", read)
 

@@ -51,6 +51,15 @@ def run(client: Client, one: Exchange) -> Exchange:
     return finish(client)[0]
 
 
+def push_until_ended(client: Client, one: Exchange) -> None:
+    """Have an exchange end without its being handed out."""
+    client.start(one)
+    end = time.monotonic() + 20
+    while client.active:
+        assert time.monotonic() < end
+        client.push()
+
+
 def test_a_post_carries_lines_and_body_and_brings_back_the_response(client: Client) -> None:
     with subscriber(Answer(200, {"X-One": "1"}, b"hello")) as server:
         one = run(client, exchange(server.url("/p"), ["ce-id: 7", "Expect:", "content-type:"], b"data"))
@@ -94,11 +103,7 @@ def test_lines_without_a_value_are_not_joined_and_none_is_lost() -> None:
 def test_what_ends_in_a_push_comes_back_from_the_next_poll_and_nobody_sleeps_over_it(client: Client) -> None:
     with subscriber() as server:
         one = exchange(server.url())
-        client.start(one)
-        end = time.monotonic() + 20
-        while client.active:
-            assert time.monotonic() < end
-            client.push()
+        push_until_ended(client, one)
         assert client.unfinished
         client.wait(3600.0)
         assert client.poll() == [one]
@@ -109,11 +114,7 @@ def test_what_ends_in_a_push_comes_back_from_the_next_poll_and_nobody_sleeps_ove
 def test_what_is_broken_off_after_it_has_ended_does_not_come_back(client: Client, url: str) -> None:
     with subscriber() as server:
         one, other = exchange(url or server.url()), exchange(server.url())
-        client.start(one)
-        end = time.monotonic() + 20
-        while client.active:
-            assert time.monotonic() < end
-            client.push()
+        push_until_ended(client, one)
         client.abort(one)
         assert (client.unfinished, client.poll()) == (False, [])
         assert run(client, other) is other

@@ -67,7 +67,7 @@ class Lookups:
                         found(wanted.popleft(), None)
                     if wanted[0] == offset:
                         found(wanted.popleft(), _frame(message))
-                    if not wanted or wanted[0] > last:
+                    if offset == last:
                         break
                 while wanted and wanted[0] <= last:
                     found(wanted.popleft(), None)

@@ -25,13 +25,13 @@ class Roster:
     """`lanes` by uid; `closed`: egresses that are not served, with the reason; `lost_places`: lanes whose position is not known yet.
 
     Nothing is started before `bind` has said which partition this is. What a change touched is in `touched` (to be pumped), `parked` (has
-    left the ring, and need not begin what it has not begun) and `removed` (to be broken off): the caller empties them. `window` is what all
-    lanes share.
+    left the ring, and need not begin what it has not begun) and `removed` (to be broken off): the caller empties them. `window`: shared by
+    all lanes.
     """
 
     def __init__(self, spec: WorkerSpec, window: Window) -> None:
         self._spec = spec
-        self.window = window
+        self._window = window
         self._servers = _servers(spec.kafka.bootstrap_servers)
         self._wanted: dict[str, Subscription] = {}
         self._of_resource: dict[str, set[str]] = {}
@@ -131,7 +131,7 @@ class Roster:
                 self.closed[uid] = POSITION_UNKNOWN
             return
         self.closed.pop(uid, None)
-        lane = self.lanes[uid] = Lane(self._wanted[uid], self.ring, self._spec.limits, self._spec.workers, self.window)
+        lane = self.lanes[uid] = Lane(self._wanted[uid], self.ring, self._spec.limits, self._spec.workers, self._window)
         lane.writer = self._spec.writer(record.run)
         lane.hold(record.progress, LaneState.PAUSED if self._wanted[uid].paused else LaneState.PARKED)
         if lane.state is LaneState.PARKED:

@@ -54,7 +54,8 @@ class Window:
         """`answers`: how many have come so far; `lanes`: among how many the bound is divided; `wanted`: whether one of them would have more
         under way."""
         seconds, came = now - self._since, answers - self._answers
-        self._total = min(self._total, self._most_each * max(1, lanes))
+        lanes = max(1, lanes)
+        self._total = min(self._total, self._most_each * lanes)
         if seconds < PERIOD or (came < self._total and seconds < LONGEST_PERIOD):
             return
         self._since, self._answers = now, answers
@@ -62,7 +63,7 @@ class Window:
             self._consider(now, came / seconds)
         elif self._trying:
             self._put_back(now)
-        self.each = min(self._most_each, max(_LEAST_EACH, self._total // max(1, lanes)))
+        self.each = min(self._most_each, max(_LEAST_EACH, self._total // lanes))
 
     def _consider(self, now: float, rate: float) -> None:
         if self._trying and rate < _NEARLY * self._before:

@@ -98,6 +98,14 @@ def plan_job(waiting: Iterable[Waiting], ends: Mapping[int, int], size: int, slo
     return JobPlan(ranges, frozenset(places | retries), last, frozenset(retries))
 
 
+def events_missing(waiting: Iterable[Waiting], ends: Mapping[int, int]) -> int:
+    """Events that these lanes wait for; what several of a partition wait for counts once."""
+    starts: dict[int, int] = {}
+    for one in waiting:
+        starts[one.partition] = min(one.position, starts.get(one.partition, one.position))
+    return sum(max(0, ends.get(partition, 0) - start) for partition, start in starts.items())
+
+
 def at_end(waiting: Iterable[Waiting], ends: Mapping[int, int]) -> list[Waiting]:
     """Lanes that miss nothing: they can be handed back without a job."""
     return [one for one in waiting if one.position >= ends.get(one.partition, 0)]
@@ -161,8 +169,12 @@ class Pace:
     def note(self, events: int, seconds: float) -> None:
         """A job of `seconds` in all did `events`. No single one is a reason for a great change."""
         if events > 0:
-            seen = max(events / max(seconds - self._fixed, self._fixed / 4), self.rate / 4)
+            seen = max(self.seen(events, seconds), self.rate / 4)
             self.rate += (min(seen, self.rate * 4) - self.rate) / 2
+
+    def seen(self, events: int, seconds: float) -> float:
+        """Events per second of such a job, once it had started."""
+        return events / max(seconds - self._fixed, self._fixed / 4)
 
 
 class Patience:

@@ -62,18 +62,33 @@ class GearBox:
 
 
 class Throttle:
-    """How much catch-up is held back: level 0 (not) to 4; one up when the live p99 passes its bound while a job runs, else one down.
+    """How wide catch-up is while lanes are live beside it: over how many partitions a job reads.
 
-    The bound is `bound` milliseconds or three times what the live lanes have without a job, whichever is more: a subscriber
-    that always takes long is no reason to hold catch-up back.
+    The beginning of a job is what live lanes feel, for as many tasks as it has, and two keep two processors busy. More are of
+    use where subscribers take their time: twice as many are tried, and kept if the job got on quicker by `GAIN`.
+
+    The live p99 has a bound: `bound` milliseconds or three times what it is without a job, whichever is more (a subscriber that always
+    takes long is no reason to hold catch-up back). After a job in which it was passed the next one has half the width; at the least
+    width there are pauses, which grow with each second in which it is passed and shrink with each in which it is not.
     """
 
-    HIGHEST = 4
+    LEAST = 2
+    GAIN = 1.3
+    REST = 8
+    """Jobs between one trial that was of no use and the next."""
+
+    LONGEST = 4
+    """Of the pauses, in times of the job before."""
 
     def __init__(self, bound: float = 50.0) -> None:
         self._bound = bound
         self._quiet = 0.0
-        self.level = 0
+        self._passed = False
+        self._level = 0
+        self._before = 0.0  # the rate at half the width, while more is tried
+        self._rest = 0
+        self.width = self.LEAST
+        """The most partitions of the next job."""
 
     def note(self, p99: float, job_runs: bool) -> None:
         """The highest p99 (milliseconds) of the live lanes now; once a second."""
@@ -81,12 +96,30 @@ class Throttle:
             self._quiet += (p99 - self._quiet) / 4
             return
         passed = p99 > max(self._bound, 3 * self._quiet)
-        self.level = min(self.HIGHEST, self.level + 1) if passed else max(0, self.level - 1)
+        self._passed |= passed
+        narrow = self.width == self.LEAST
+        self._level = min(self.LONGEST, self._level + 1) if passed and narrow else max(0, self._level - 1)
 
-    def in_flight(self, most: int) -> int:
-        """Requests at once that a job's worker may have, of `most` normally."""
-        return max(1, most >> self.level)
+    def job_over(self, partitions: int, rate: float) -> None:
+        """A job over so many partitions did `rate` events per second."""
+        passed, self._passed = self._passed, False
+        if passed:
+            self._narrow()
+        elif partitions != self.width:
+            self._before = 0.0  # no more were waiting, or it was not held to the width
+        elif self._before and rate < self._before * self.GAIN:
+            self._narrow()
+        elif self._rest:
+            self._rest -= 1
+        else:
+            self._before = rate
+            self.width *= 2
+
+    def _narrow(self) -> None:
+        self.width = max(self.LEAST, self.width // 2)
+        self._before = 0.0
+        self._rest = self.REST
 
     def pause(self, job_seconds: float) -> float:
         """Seconds between the end of a job that took `job_seconds` and the next one."""
-        return self.level * job_seconds
+        return self._level * job_seconds

@@ -21,6 +21,7 @@ from headrace.dispatcher.catchup_plan import (
     Patience,
     Place,
     Waiting,
+    events_missing,
     events_read,
     is_blocked,
     left_behind,
@@ -69,6 +70,9 @@ _FILLED = 0.9
 
 _GUESS = {Track.MAIN: 8_000.0, Track.STUCK: 1_000.0, Track.SLOW: 1_000.0}
 """Events per second that a first job is taken to be good for."""
+
+_FEW = 5_000
+"""So many events that are missing are one job beside live lanes, however many partitions they are in."""
 
 _LONGEST_STRETCH = 3
 """Without a live query beside it, and after jobs that left no lane behind, a job may last so many times as long: each costs a second."""
@@ -177,6 +181,8 @@ class Jobs:
         plans: dict[Track, JobPlan] = {}
         for track, some in wanted.items():
             most = max(1, slots // _SLOW_SHARE) if track is Track.SLOW else slots
+            if track is Track.MAIN and track in own_slots and events_missing(some, ends) > _FEW:
+                most = min(most, self.throttle.width)
             room = min(most, self._services.slots.free) if track in own_slots else most
             seconds = self._seconds(track, own_slots=track in own_slots)
             plan = plan_job(some, ends, self._pace[track].size(seconds * _FILLED), max(1, room))
@@ -243,7 +249,6 @@ class Jobs:
         positions: dict[str, dict[int, bytes]] = {}
         for uid, partition in sorted(plan.places):
             positions.setdefault(uid, {})[partition] = records[uid, partition].encode()
-        most = base.limits.lane_in_flight
         spec = replace(
             base,
             mode=Mode.CATCHUP,
@@ -257,11 +262,7 @@ class Jobs:
             due=services.clock.now() + seconds,
             patient=bool(plan.retries),
             linger=_LINGER[track],
-            limits=replace(
-                base.limits,
-                lane_in_flight=self.throttle.in_flight(most),
-                ring_events=min(base.limits.ring_events, _RING_EVENTS),
-            ),
+            limits=replace(base.limits, ring_events=min(base.limits.ring_events, _RING_EVENTS)),
         )
         return JobRun(range_job, spec, plan, self._runs, timing, services.clock, seconds)
 
@@ -286,11 +287,13 @@ class Jobs:
             else:
                 self._patience.got_through(place)
         self.lost_in_a_row = self.lost_in_a_row + 1 if job.failure else 0
+        events = events_read(did)
         if records and not job.plan.retries:
-            self._pace[track].note(events_read(did), seconds)
+            self._pace[track].note(events, seconds)
         if track is Track.MAIN:
             self._smooth = self._smooth + 1 if not (stuck or job.failure) else 0
             self._not_before = now + self.throttle.pause(seconds)
+            self.throttle.job_over(len(job.plan.ranges), self._pace[track].seen(events, seconds))
         log.info(
             "Catch-up job over",
             topic=job.spec.topic,

@@ -16,7 +16,7 @@ from tests.unit.dispatcher.fakes import FakeLive, FakeLog, World, lanes
 
 
 class Beside:
-    """A live run over one topic of two partitions, and the catch-up beside it."""
+    """A live run over one topic, and the catch-up beside it."""
 
     def __init__(
         self, world: World, *uids: str, delivery_order: DeliveryOrder = DeliveryOrder.UNORDERED, **policy: int
@@ -25,7 +25,7 @@ class Beside:
         self.lanes = lanes(*uids, delivery_order=delivery_order, **policy)
         prepared = world.prepared(self.lanes)
         run = world.runs.begin()
-        self.live = FakeLive("id-1", (0, 1))
+        self.live = FakeLive("id-1", tuple(world.log.ends))
         self.jobs = Jobs(world.services, world.context.runs, prepared.spec(run), lambda: None)
         self.catchup = CatchUp(world.context, cast(Any, self.live), self.jobs)
 
@@ -36,7 +36,12 @@ class Beside:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World(FakeLog({0: 0, 1: 0}, {0: 1_000, 1: 1_000}))
+    return world_of(monkeypatch, partitions=2, events=1_000)
+
+
+def world_of(monkeypatch: pytest.MonkeyPatch, partitions: int, events: int) -> World:
+    """One whose topic has so many events in each of its partitions."""
+    made = World(FakeLog(dict.fromkeys(range(partitions), 0), dict.fromkeys(range(partitions), events)))
     monkeypatch.setattr(jobs, "RangeJob", made.range_job)
     return made
 
@@ -166,3 +171,25 @@ def test_a_job_that_got_to_the_end_hands_its_lane_back(world: World) -> None:
     world.jobs[0].end({("a", 0): ProgressRecord(Progress(1_000), uid="a", topic_id="id-1")})
     beside.tick()
     assert set(beside.live.orders[-1].resume) == {"a"}
+
+
+@pytest.mark.parametrize(("events", "widths"), [(100_000, [2, 4]), (500, [6])], ids=["a long backlog", "a short one"])
+def test_jobs_beside_live_lanes_begin_narrow_where_much_is_missing(
+    monkeypatch: pytest.MonkeyPatch, events: int, widths: list[int]
+) -> None:
+    world = world_of(monkeypatch, partitions=6, events=events)
+    for partition in range(6):
+        world.table.put("a", partition, Progress(0))
+    beside = Beside(world, "a")
+    for partition in range(6):
+        beside.live.report(partition, a="PARKED")
+    for number, width in enumerate(widths):
+        beside.tick()
+        ranges = world.jobs[number].ranges
+        assert len(ranges) == width
+        world.clock.advance(5.0)
+        ends = {partition: ProgressRecord(Progress(end), uid="a", topic_id="id-1") for partition, (_, end) in ranges.items()}
+        for partition, record in ends.items():
+            world.table.put("a", partition, record.progress)
+        world.jobs[number].end({("a", partition): record for partition, record in ends.items()})
+        beside.tick()

@@ -15,6 +15,7 @@ from headrace.dispatcher.catchup_plan import (
     Patience,
     Waiting,
     at_end,
+    events_missing,
     events_read,
     is_blocked,
     left_behind,
@@ -117,6 +118,11 @@ def test_repeated_jobs_bring_every_lane_to_the_end(lanes: list[tuple[str, int, i
             assert end - start <= size
             at[uid, partition] = end, clock
     assert all(position >= ends[partition] for (_, partition), (position, _) in at.items())
+
+
+def test_what_several_lanes_of_a_partition_miss_is_missing_once() -> None:
+    some = [Waiting("a", 0, 10), Waiting("b", 0, 40), Waiting("a", 1, 95), Waiting("b", 1, 100), Waiting("c", 2, 7)]
+    assert events_missing(some, {0: 50, 1: 100}) == 40 + 5
 
 
 def test_the_size_follows_what_jobs_get_through() -> None:

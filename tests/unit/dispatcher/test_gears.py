@@ -35,29 +35,87 @@ def test_a_gear_that_is_a_setting_is_never_changed() -> None:
     assert box.wants(0, 1e9) is Gear.BULK
 
 
-def test_catch_up_holds_back_while_live_lanes_suffer_from_it() -> None:
+def quiet(p99: float) -> Throttle:
+    """One that has seen live lanes with such a p99, and no job."""
     throttle = Throttle(bound=50.0)
-    for _ in range(20):
-        throttle.note(10.0, job_runs=False)
-    assert throttle.in_flight(64) == 64
+    for _ in range(40):
+        throttle.note(p99, job_runs=False)
+    return throttle
+
+
+def test_a_job_beside_live_lanes_is_as_narrow_as_it_can_be_at_first() -> None:
+    throttle = quiet(10.0)
+    assert throttle.width == 2
     assert throttle.pause(3.0) == 0.0
+
+
+def test_wider_jobs_are_kept_while_they_get_on_quicker() -> None:
+    throttle = quiet(10.0)
+    throttle.job_over(2, 100.0)
+    assert throttle.width == 4
+    throttle.job_over(4, 200.0)
+    assert throttle.width == 8
+    throttle.job_over(8, 259.0)
+    assert throttle.width == 4
+
+
+def test_a_trial_that_was_of_no_use_is_made_again_much_later() -> None:
+    throttle = quiet(10.0)
+    throttle.job_over(2, 100.0)
+    throttle.job_over(4, 129.0)
+    for _ in range(Throttle.REST):
+        assert throttle.width == 2
+        throttle.job_over(2, 100.0)
+    assert throttle.width == 2
+    throttle.job_over(2, 100.0)
+    assert throttle.width == 4
+
+
+def test_jobs_of_another_width_tell_nothing() -> None:
+    throttle = quiet(10.0)
+    throttle.job_over(10, 1_000.0)
+    throttle.job_over(1, 1_000.0)
+    assert throttle.width == 2
+    throttle.job_over(2, 100.0)
+    throttle.job_over(3, 10.0)
+    assert throttle.width == 4
+    throttle.job_over(4, 10.0)
+    assert throttle.width == 8, "a trial begins anew"
+
+
+def test_the_next_job_is_half_as_wide_when_live_lanes_suffered() -> None:
+    throttle = quiet(10.0)
+    throttle.job_over(2, 100.0)
+    throttle.job_over(4, 200.0)
+    throttle.note(60.0, job_runs=True)
+    throttle.note(40.0, job_runs=True)
+    throttle.job_over(8, 400.0)
+    assert throttle.width == 4
+    assert throttle.pause(3.0) == 0.0
+    throttle.job_over(4, 200.0)
+    assert throttle.width == 4, "it is not tried again at once"
+
+
+def test_pauses_come_when_jobs_can_not_be_narrower() -> None:
+    throttle = quiet(10.0)
     throttle.note(60.0, job_runs=True)
     throttle.note(60.0, job_runs=True)
-    assert throttle.in_flight(64) == 16
+    throttle.job_over(2, 100.0)
+    assert throttle.width == 2
     assert throttle.pause(3.0) == 6.0
     for _ in range(10):
         throttle.note(60.0, job_runs=True)
-    assert throttle.in_flight(64) == 4
-    for _ in range(4):
+    assert throttle.pause(3.0) == 12.0
+    for _ in range(3):
         throttle.note(40.0, job_runs=True)
-    assert throttle.level == 0
+    assert throttle.pause(3.0) == 3.0
+    throttle.note(40.0, job_runs=True)
+    assert throttle.pause(3.0) == 0.0
 
 
 def test_subscribers_that_always_take_long_are_no_reason_to_hold_back() -> None:
-    throttle = Throttle(bound=50.0)
-    for _ in range(40):
-        throttle.note(500.0, job_runs=False)
+    throttle = quiet(500.0)
     throttle.note(1_400.0, job_runs=True)
-    assert throttle.level == 0
+    assert throttle.pause(1.0) == 0.0
     throttle.note(1_600.0, job_runs=True)
-    assert throttle.level == 1
+    assert throttle.pause(1.0) == 1.0

@@ -75,7 +75,8 @@ _FEW = 5_000
 """So many events that are missing are one job beside live lanes, however many partitions they are in."""
 
 _LONGEST_STRETCH = 3
-"""Without a live query beside it, and after jobs that left no lane behind, a job may last so many times as long: each costs a second."""
+"""Without a live query beside it a job of one lane, or one after jobs that left none behind, may last so many times as long: each costs a
+second."""
 
 _LINGER = {Track.MAIN: 1.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
 """Seconds that requests under way are waited for at the end: broken off, they would be repeated, and never end."""
@@ -184,7 +185,7 @@ class Jobs:
             if track is Track.MAIN and track in own_slots and events_missing(some, ends) > _FEW:
                 most = min(most, self.throttle.width)
             room = min(most, self._services.slots.free) if track in own_slots else most
-            seconds = self._seconds(track, own_slots=track in own_slots)
+            seconds = self._seconds(track, {one.uid for one in some}, own_slots=track in own_slots)
             plan = plan_job(some, ends, self._pace[track].size(seconds * _FILLED), max(1, room))
             if plan is not None and not room:
                 self._short_since = self._short_since or now
@@ -193,9 +194,11 @@ class Jobs:
                 plans[track] = plan
         return plans
 
-    def _seconds(self, track: Track, *, own_slots: bool) -> float:
-        """How long a job may send. A main one without slots of its own has those of the query: none is live beside it."""
-        stretch = min(1 + self._smooth, _LONGEST_STRETCH) if track is Track.MAIN and not own_slots else 1
+    def _seconds(self, track: Track, uids: Collection[str], *, own_slots: bool) -> float:
+        """How long a job of these lanes may send. A main one without slots of its own has those of the query: none is live beside it."""
+        stretch = 1
+        if track is Track.MAIN and not own_slots:
+            stretch = _LONGEST_STRETCH if len(uids) == 1 else min(1 + self._smooth, _LONGEST_STRETCH)
         return self._services.config.timing.job * _LENGTH[track] * stretch
 
     def _track(self, one: Waiting) -> Track:
@@ -216,7 +219,8 @@ class Jobs:
         try:
             if own_slots:
                 services.slots.claim(name, len(plan.ranges), job=True)
-            job = self._make(track, name, plan, records, self._seconds(track, own_slots=own_slots))
+            seconds = self._seconds(track, {uid for uid, _ in plan.places}, own_slots=own_slots)
+            job = self._make(track, name, plan, records, seconds)
             job.start(self._wake)
         except InsufficientSlots:
             return False

@@ -156,6 +156,17 @@ def uids_served(bulk: Bulk) -> list[set[str]]:
     return [{uid for uid, _ in job.plan.places} for job in bulk._jobs.running]
 
 
+@pytest.mark.parametrize(("uids", "jobs_long"), [(("a",), 3), (("a", "b"), 1)], ids=["one lane", "two lanes"])
+def test_a_first_job_is_long_where_no_lane_can_hold_another_up(world: World, uids: tuple[str, ...], jobs_long: int) -> None:
+    for uid in uids:
+        stored(world, uid, 0, Progress(0))
+        stored(world, uid, 1, Progress(1_000))
+    bulk = serving(world, *uids)
+    tick(world, bulk, *uids)
+    [job] = bulk._jobs.running
+    assert job.spec.due - world.clock.now() == pytest.approx(jobs_long * world.config.timing.job)
+
+
 def test_a_job_that_was_too_large_for_all_of_its_lanes_is_followed_at_once_by_one_for_all(world: World) -> None:
     bulk = two_at_the_start(world)
     finish(world, 0, a=100, b=90)

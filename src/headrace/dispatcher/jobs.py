@@ -78,7 +78,7 @@ _LONGEST_STRETCH = 3
 """Without a live query beside it a job of one lane, or one after jobs that left none behind, may last so many times as long: each costs a
 second."""
 
-_LINGER = {Track.MAIN: 1.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
+_LINGER = {Track.MAIN: 5.0, Track.STUCK: 30.0, Track.SLOW: DEFAULT_TIMEOUT_MS / 1000 + 5.0}
 """Seconds that requests under way are waited for at the end: broken off, they would be repeated, and never end."""
 
 _SLOW_SHARE = 4

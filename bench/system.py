@@ -102,6 +102,7 @@ class System:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
         self._environment = environment
+        self._used: dict[str, dict[tuple[int, str], float]] = {}
 
     @property
     def run(self) -> dict[str, Any]:
@@ -136,8 +137,12 @@ class System:
         return list(tree(int(self.run["parts"][part]["pid"])))
 
     def cpu(self, part: str) -> float:
-        """CPU seconds that a part has used so far, all its processes together and those that have ended since."""
-        return sum(_cpu(pid) for pid in self.processes(part))
+        """CPU seconds that a part has used so far, all its processes together. Those that have ended count as when they were last seen: not
+        every parent waits for its children, so the system does not always know.
+        """
+        used = self._used.setdefault(part, {})
+        used.update(found for pid in self.processes(part) if (found := _cpu(pid)))
+        return sum(used.values())
 
     def memory(self, part: str) -> float:
         """Proportional set size of a part in MiB, all its processes together."""
@@ -237,12 +242,13 @@ def tree(pid: int) -> Iterator[int]:
             yield from tree(int(child))
 
 
-def _cpu(pid: int) -> float:
+def _cpu(pid: int) -> tuple[tuple[int, str], float] | None:
+    """Process id and start time, and the CPU seconds of that process; None when it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        return None
+    return (pid, fields[19]), sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def proportional(pid: int) -> int:

@@ -101,12 +101,12 @@ class Throttle:
         self._level = min(self.LONGEST, self._level + 1) if passed and narrow else max(0, self._level - 1)
 
     def job_over(self, partitions: int, rate: float) -> None:
-        """A job over so many partitions did `rate` events per second."""
+        """A job over so many partitions did `rate` events per second; 0 when it was lost."""
         passed, self._passed = self._passed, False
         if passed:
             self._narrow()
-        elif partitions != self.width:
-            self._before = 0.0  # no more were waiting, or it was not held to the width
+        elif partitions != self.width or not rate:
+            self._before = 0.0  # no more were waiting, it was not held to the width, or it was lost
         elif self._before and rate < self._before * self.GAIN:
             self._narrow()
         elif self._rest:

@@ -83,6 +83,17 @@ def test_jobs_of_another_width_tell_nothing() -> None:
     assert throttle.width == 8, "a trial begins anew"
 
 
+def test_a_lost_job_tells_nothing() -> None:
+    throttle = quiet(10.0)
+    throttle.job_over(2, 0.0)
+    assert throttle.width == 2
+    throttle.job_over(2, 100.0)
+    throttle.job_over(4, 0.0)
+    assert throttle.width == 4
+    throttle.job_over(4, 10.0)
+    assert throttle.width == 8, "a trial begins anew"
+
+
 def test_the_next_job_is_half_as_wide_when_live_lanes_suffered() -> None:
     throttle = quiet(10.0)
     throttle.job_over(2, 100.0)

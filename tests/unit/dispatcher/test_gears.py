@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.dispatcher.gears import Gear, GearBox, Throttle, backlog
 
 
@@ -71,24 +73,18 @@ def test_a_trial_that_was_of_no_use_is_made_again_much_later() -> None:
     assert throttle.width == 4
 
 
-def test_jobs_of_another_width_tell_nothing() -> None:
+@pytest.mark.parametrize(
+    ("before", "within_a_trial"),
+    [([(10, 1_000.0), (1, 1_000.0)], (3, 10.0)), ([(2, 0.0)], (4, 0.0))],
+    ids=["of another width", "lost"],
+)
+def test_some_jobs_tell_nothing(before: list[tuple[int, float]], within_a_trial: tuple[int, float]) -> None:
     throttle = quiet(10.0)
-    throttle.job_over(10, 1_000.0)
-    throttle.job_over(1, 1_000.0)
+    for partitions, rate in before:
+        throttle.job_over(partitions, rate)
     assert throttle.width == 2
     throttle.job_over(2, 100.0)
-    throttle.job_over(3, 10.0)
-    assert throttle.width == 4
-    throttle.job_over(4, 10.0)
-    assert throttle.width == 8, "a trial begins anew"
-
-
-def test_a_lost_job_tells_nothing() -> None:
-    throttle = quiet(10.0)
-    throttle.job_over(2, 0.0)
-    assert throttle.width == 2
-    throttle.job_over(2, 100.0)
-    throttle.job_over(4, 0.0)
+    throttle.job_over(*within_a_trial)
     assert throttle.width == 4
     throttle.job_over(4, 10.0)
     assert throttle.width == 8, "a trial begins anew"

@@ -124,7 +124,7 @@ def test_a_job_reads_exactly_its_range_and_returns_the_rows_of_each_task(
     partitions = job.partitions()
     assert sorted(partitions) == [0, 2]
     ended = threading.Event()
-    job.start(writer(folder), ended.set)
+    job.start(writer(folder), ended.set, at_once=2)
     assert ended.wait(120)
     assert job.failure == ""
     assert sorted(job.rows) == sorted([b"2", str(len(RECORDS)).encode()])
@@ -140,9 +140,110 @@ def test_a_job_over_records_that_are_gone_fails_and_says_so(
     produce(kafka, name)
     job = RangeJob(spark.bulk_session(1_000, 1 << 20), Source(name, kafka.spark()), "beyond", {0: (50, 60)})
     ended = threading.Event()
-    job.start(writer(folder), ended.set)
+    job.start(writer(folder), ended.set, at_once=2)
     assert ended.wait(120)
     assert job.failure
+
+
+def waiting(folder: Path, wrong: int = -1) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A task that says by a file that it has begun, and ends when there is a file `go` beside it; the one of index `wrong` then fails."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        index = context.partitionId() if context else 0
+        (folder / f"begun-{index}").touch()
+        eventually((folder / "go").exists, 60, "permission to end")
+        for _ in batches:
+            pass
+        if index == wrong:
+            raise ValueError("this task fails")
+        yield pa.record_batch({"frame": pa.array([str(index).encode()], pa.binary())})
+
+    return task
+
+
+ORDER = (2, 0, 3, 1)
+
+
+@pytest.fixture
+def four(spark: SparkRuntime, kafka: KafkaSettings, topic: TopicFactory) -> RangeJob:
+    """A job of four tasks."""
+    name = topic(partitions=4)
+    for partition in range(4):
+        produce(kafka, name, partition)
+    ranges = {partition: (0, len(RECORDS)) for partition in ORDER}
+    return RangeJob(spark.bulk_session(1_000, 1 << 20), Source(name, kafka.spark()), name, ranges)
+
+
+def begun(job: RangeJob, folder: Path) -> set[int]:
+    """The partitions whose tasks have begun."""
+    return {job.partitions()[int(path.name.partition("-")[2])] for path in folder.glob("begun-*")}
+
+
+def rows(job: RangeJob) -> set[int]:
+    """The partitions whose tasks gave their row."""
+    return {job.partitions()[int(row)] for row in job.rows}
+
+
+def test_tasks_of_a_job_take_turns_in_the_order_of_its_ranges(four: RangeJob, folder: Path) -> None:
+    ended = threading.Event()
+    four.start(waiting(folder), ended.set, at_once=2)
+    eventually(lambda: len(begun(four, folder)) == 2, 60, "two tasks")
+    assert begun(four, folder) == {2, 0}
+    assert four.begun == [2, 0]
+    assert not four.done
+    (folder / "go").touch()
+    assert ended.wait(60)
+    eventually(lambda: four.done, 10, "the end of its thread")
+    assert (four.failure, four.begun) == ("", [2, 0, 3, 1])
+    assert rows(four) == {0, 1, 2, 3}
+
+
+def test_a_job_can_be_given_more_tasks_at_once_while_it_runs(four: RangeJob, folder: Path) -> None:
+    ended = threading.Event()
+    four.start(waiting(folder), ended.set, at_once=1)
+    eventually(lambda: len(begun(four, folder)) == 1, 60, "one task")
+    four.more(2)
+    eventually(lambda: len(begun(four, folder)) == 3, 60, "three tasks")
+    assert four.begun == [2, 0, 3]
+    (folder / "go").touch()
+    assert ended.wait(60)
+    assert rows(four) == {0, 1, 2, 3}
+
+
+def test_a_job_that_is_to_begin_no_more_tasks_ends_with_the_rows_of_those_that_have_begun(four: RangeJob, folder: Path) -> None:
+    ended = threading.Event()
+    four.start(waiting(folder), ended.set, at_once=2)
+    eventually(lambda: len(begun(four, folder)) == 2, 60, "two tasks")
+    four.begin_no_more()
+    four.more(2)
+    (folder / "go").touch()
+    assert ended.wait(60)
+    assert (four.failure, four.begun) == ("", [2, 0])
+    assert rows(four) == {2, 0}
+
+
+def test_after_a_task_that_fails_no_other_begins(four: RangeJob, folder: Path) -> None:
+    ended = threading.Event()
+    (folder / "go").touch()
+    four.start(waiting(folder, wrong=four.partitions().index(0)), ended.set, at_once=1)
+    assert ended.wait(60)
+    assert four.failure == "ValueError: this task fails"
+    assert four.begun == [2, 0]
+    assert begun(four, folder) == {2, 0}
+
+
+def test_a_cancelled_job_begins_no_other_task(four: RangeJob, folder: Path) -> None:
+    ended = threading.Event()
+    four.start(waiting(folder), ended.set, at_once=2)
+    eventually(lambda: len(begun(four, folder)) == 2, 60, "two tasks")
+    four.cancel()
+    assert ended.wait(60)
+    assert four.failure
+    (folder / "go").touch()
+    assert begun(four, folder) == {2, 0}
 
 
 def test_a_query_over_a_topic_that_does_not_exist_ends_with_the_reason(

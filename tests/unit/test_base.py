@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from headrace.base import log
 from headrace.base.clock import Deadline, VirtualClock
 from headrace.base.errors import HeadraceError, Retriable, Terminal, UsageError, WaitTimeout
+from headrace.base.processors import IdleShare, processors, read_stat
 
 
 @pytest.fixture
@@ -72,3 +75,26 @@ def test_the_level_is_respected() -> None:
     log.configure(stream=out, level="warning")
     log.get_logger("x").info("Not told")
     assert out.getvalue() == ""
+
+
+def test_the_idle_share_of_processors_is_that_since_the_last_look() -> None:
+    texts = iter(
+        [
+            "cpu  100 0 100 700 100 0 0 0 5 5\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
+            "cpu  130 0 130 730 110 0 0 0 9 9\n",
+            "cpu  130 10 130 730 110 5 5 0 9 9\n",
+            "cpu  130 10 130 730 110 5 5 0 9 9\n",
+        ]
+    )
+    idle = IdleShare(lambda: next(texts))
+    assert [idle.since() for _ in range(3)] == [0.4, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("text", ["", "intr 5\n"])
+def test_processors_of_which_nothing_is_known_are_taken_to_be_idle(text: str) -> None:
+    assert IdleShare(lambda: text).since() == 1.0
+
+
+def test_the_kernel_says_what_processors_do() -> None:
+    assert read_stat().startswith("cpu ") == Path("/proc/stat").exists()
+    assert 1 <= processors() <= (os.cpu_count() or 1)

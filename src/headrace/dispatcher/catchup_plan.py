@@ -56,7 +56,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Ranges per partition (first offset, offset after the last), the lanes of each, and the partitions read to the end of the log.
+    """Ranges per partition (first offset, offset after the last; who waits longest comes first), the lanes of each, and the partitions
+    read to the end of the log.
 
     `retries`: the places that are in it for their stragglers.
     """

@@ -10,7 +10,8 @@ cost per event. It is the *best* lane that counts: one slow subscriber does not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -123,3 +124,34 @@ class Throttle:
     def pause(self, job_seconds: float) -> float:
         """Seconds between the end of a job that took `job_seconds` and the next one."""
         return self._level * job_seconds
+
+
+class SpareTime:
+    """Whether processors have time left for more tasks of a job than run now: its subscribers take their time.
+
+    `idle`: the share of their time since the last call in which they had nothing to do. The first `START` seconds of a job are those of
+    its planning, on one processor; then each `WINDOW` counts by itself.
+    """
+
+    START = 2.0
+    WINDOW = 0.5
+    SHARE = 0.25
+
+    def __init__(self, idle: Callable[[], float]) -> None:
+        self._idle = idle
+        self._opens = math.inf
+        self._closes = math.inf
+
+    def job_starts(self, now: float) -> None:
+        """A job starts; what was measured before does not count."""
+        self._opens, self._closes = now + self.START, math.inf
+
+    def found(self, now: float) -> bool:
+        """Whether the window that has ended since the last call was idle enough."""
+        if now >= self._opens:
+            self._idle()
+            self._opens, self._closes = math.inf, now + self.WINDOW
+        elif now >= self._closes:
+            self._closes = now + self.WINDOW
+            return self._idle() > self.SHARE
+        return False

@@ -39,10 +39,21 @@ class Phase(Enum):
 
 
 class JobRun:
-    """A job that was started. `seconds`: how long its workers may send. Belongs to the topic's thread, but for `take`."""
+    """A job that was started. `seconds`: how long its workers may send; `at_once`: how many of them there are at first.
+
+    Belongs to the topic's thread, but for `take`.
+    """
 
     def __init__(
-        self, job: RangeJob, spec: WorkerSpec, plan: JobPlan, runs: Runs, timing: Timing, clock: Clock, seconds: float
+        self,
+        job: RangeJob,
+        spec: WorkerSpec,
+        plan: JobPlan,
+        runs: Runs,
+        timing: Timing,
+        clock: Clock,
+        seconds: float,
+        at_once: int,
     ) -> None:
         self._job = job
         self._runs = runs
@@ -51,6 +62,8 @@ class JobRun:
         self.spec = spec
         self.plan = plan
         self.began = clock.monotonic()
+        self._at_once = at_once
+        self._begin_by = self.began + seconds
         self._end_by = self.began + seconds + spec.linger + timing.grace + _SLACK_SECONDS
         self._watch = Watch(spec.owner, spec.workers, self.began, timing.silence, timing.patience)
         self._lock = threading.Lock()
@@ -59,7 +72,11 @@ class JobRun:
 
     def start(self, on_done: Callable[[], None]) -> None:
         """Start it; `on_done` is called, on another thread, when Spark is through with it."""
-        self._job.start(task_function(self.spec), on_done)
+        self._job.start(task_function(self.spec), on_done, self._at_once)
+
+    def more(self, tasks: int) -> None:
+        """Let so many more of its tasks run at once."""
+        self._job.more(tasks)
 
     def take(self, report: WorkerReport) -> bool:
         """A worker's report; whether it is one of ours."""
@@ -70,6 +87,8 @@ class JobRun:
         """Move on; whether it is over."""
         now = self._clock.monotonic()
         if self.phase is Phase.RUNNING:
+            if now > self._begin_by:
+                self._job.begin_no_more()
             if self._job.done and not self._job.failure:
                 self.phase = Phase.OVER
             elif self._job.done:
@@ -87,7 +106,13 @@ class JobRun:
         """Have its workers finish what is in flight and end, as planned; `poll` tells when they have."""
         if self.phase is Phase.RUNNING:
             self._end_by = self._clock.monotonic() + self._timing.grace + 1.0
+            self._job.begin_no_more()
             self._drain(reason)
+
+    @property
+    def tried(self) -> frozenset[Place]:
+        """The places of which a task has begun."""
+        return frozenset(place for place in self.plan.places if place[1] in self._job.begun)
 
     @property
     def seconds(self) -> float:

@@ -212,15 +212,26 @@ class Jobs:
         short = self._short_since and self._services.clock.monotonic() - self._short_since > _SHORT_SECONDS
         return "lanes that are behind wait for slots: none is free for a catch-up job" if short else ""
 
-    def start(self, track: Track, plan: JobPlan, records: Mapping[Place, ProgressRecord], *, own_slots: bool) -> bool:
-        """Start a job. `own_slots`: it needs slots beside those of a query. False when it could not be started this time."""
+    def start(
+        self,
+        track: Track,
+        plan: JobPlan,
+        records: Mapping[Place, ProgressRecord],
+        *,
+        own_slots: bool,
+        at_once: int | None = None,
+    ) -> bool:
+        """Start a job. False when it could not be started this time.
+
+        `own_slots`: it needs slots beside those of a query; `at_once`: how many of its tasks run at first, all if None.
+        """
         name = self._runs.new_job()
         services = self._services
         try:
             if own_slots:
                 services.slots.claim(name, len(plan.ranges), job=True)
             seconds = self._seconds(track, {uid for uid, _ in plan.places}, own_slots=own_slots)
-            job = self._make(track, name, plan, records, seconds)
+            job = self._make(track, name, plan, records, seconds, len(plan.ranges) if at_once is None else at_once)
             job.start(self._wake)
         except InsufficientSlots:
             return False
@@ -244,7 +255,14 @@ class Jobs:
             self._services.slots.release(job.spec.job)
         self._running.clear()
 
-    def _make(self, track: Track, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord], seconds: float) -> JobRun:
+    def more_at_once(self, track: Track, tasks: int) -> None:
+        """Let so many more tasks of a job run at once."""
+        if track in self._running:
+            self._running[track].more(tasks)
+
+    def _make(
+        self, track: Track, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord], seconds: float, at_once: int
+    ) -> JobRun:
         services, timing = self._services, self._services.config.timing
         base = self._base
         source = Source(base.topic, base.kafka.spark(), group_prefix=base.instance)
@@ -268,7 +286,7 @@ class Jobs:
             linger=_LINGER[track],
             limits=replace(base.limits, ring_events=min(base.limits.ring_events, _RING_EVENTS)),
         )
-        return JobRun(range_job, spec, plan, self._runs, timing, services.clock, seconds)
+        return JobRun(range_job, spec, plan, self._runs, timing, services.clock, seconds, at_once)
 
     def _arrow_bytes(self) -> int:
         """Spark holds two batches per task: together less than a quarter of its heap."""
@@ -281,7 +299,7 @@ class Jobs:
         before = {place: job.before(place) for place in records}
         did = {place: max(0, record.progress.position - before[place].position) for place, record in records.items()}
         stuck = self._stuck(track, job.plan, records, before, did)
-        for place in job.plan.places:
+        for place in job.tried:
             self._served[place] = now
             record = records.get(place)
             if record is None:

@@ -15,7 +15,7 @@ from headrace.base.errors import Retriable
 from headrace.base.log import get_logger
 from headrace.spark.frame import framed, pushed
 from headrace.spark.source import Source
-from headrace.spark.tasks import TaskFunction, mapped, planned_partitions
+from headrace.spark.tasks import TaskFunction, cause, mapped, planned_partitions
 
 log = get_logger(__name__)
 
@@ -49,7 +49,7 @@ class LiveQuery:
     def failure(self) -> str:
         """Why it ended by itself, in one line; empty while it runs or when it was stopped."""
         error = None if self._query is None else self._query.exception()
-        return "" if error is None else _cause(str(error))
+        return "" if error is None else cause(str(error))
 
     def partitions(self) -> tuple[int, ...]:
         """Kafka's partition of each task; empty until the batch is planned (about half a second after the start)."""
@@ -71,9 +71,3 @@ class LiveQuery:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
-
-
-def _cause(text: str) -> str:
-    """The line of a Spark failure that says what happened: the innermost cause."""
-    causes = [line.strip() for line in text.splitlines() if line.strip().startswith(("Caused by:", "org.apache.", "java."))]
-    return causes[-1] if causes else text.strip().partition("\n")[0]

@@ -33,3 +33,15 @@ def planned_partitions(execution: Any) -> tuple[int, ...]:
 def mapped(frames: DataFrame, function: TaskFunction) -> DataFrame:
     """Run `function` over the frames, one Python worker per partition."""
     return frames.mapInArrow(function, frames.schema)
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def cause(text: str) -> str:
+    """The line of a Spark failure that says what happened: what Python raised in a task, else the innermost cause of Java's."""
+    _, raised, frames = text.rpartition(_TRACEBACK)
+    if raised:
+        return next((line.strip() for line in frames.splitlines() if line and not line.startswith(" ")), _TRACEBACK)
+    causes = [line.strip() for line in text.splitlines() if line.strip().startswith(("Caused by:", "org.apache.", "java."))]
+    return causes[-1] if causes else text.strip().partition("\n")[0]

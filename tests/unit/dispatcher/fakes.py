@@ -115,12 +115,24 @@ class FakeRangeJob:
         self.rows: list[bytes] = []
         self.failure = ""
         self.done = False
+        self.at_once = 0
+        self.begun: list[int] = []
+        self._waiting = list(ranges)
 
     def partitions(self) -> tuple[int, ...]:
         return tuple(self.ranges)
 
-    def start(self, function: object, on_done: Callable[[], None]) -> None:
+    def start(self, function: object, on_done: Callable[[], None], at_once: int) -> None:
         """It runs until `end` or `fail`."""
+        self.more(at_once)
+
+    def more(self, tasks: int) -> None:
+        self.at_once += tasks
+        while self._waiting and len(self.begun) < self.at_once:
+            self.begun.append(self._waiting.pop(0))
+
+    def begin_no_more(self) -> None:
+        self._waiting.clear()
 
     def end(self, records: Mapping[Place, ProgressRecord]) -> None:
         self.rows = [catchup_row(uid, partition, record.encode()) for (uid, partition), record in records.items()]
@@ -161,6 +173,7 @@ class World:
         self.log = log
         self.table = FakeTable()
         self.slots = SlotBook(slots)
+        self.idle_share = 0.0
         self.jobs: list[FakeRangeJob] = []
         self.runs = FakeRuns()
         self.config = DispatcherConfig(
@@ -176,7 +189,7 @@ class World:
             config=self.config,
             clock=self.clock,
             names=Internal("h"),
-            spark=cast(Any, SimpleNamespace(bulk_session=lambda rows, size: None)),
+            spark=cast(Any, SimpleNamespace(bulk_session=lambda rows, size: None, executors=0)),
             admins=cast(Admins, SimpleNamespace(of=lambda settings: log)),
             slots=self.slots,
             table=cast(Any, self.table),
@@ -192,6 +205,10 @@ class World:
         job = FakeRangeJob(session, source, name, ranges)
         self.jobs.append(job)
         return job
+
+    def idle(self) -> float:
+        """The share of idle processors."""
+        return self.idle_share
 
     def prepared(self, lanes: Mapping[str, Lane]) -> Preparation:
         return prepare(self.context, TopicPlan(TOPIC, KAFKA, lanes))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.core.contract import DeliveryOrder
 from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher import jobs
+from headrace.dispatcher import serving as serving_module
 from headrace.dispatcher.positions import OFFSETS_EXPIRED, POSITION_LOST
 from headrace.dispatcher.serving import Bulk
 from tests.unit.dispatcher.fakes import FakeLog, World, lanes
@@ -195,3 +197,104 @@ def test_what_a_job_tells_of_a_lane_that_it_does_not_serve_is_no_matter(world: W
     world.jobs[0].end(records)
     tick(world, bulk, "a", "b")
     assert bulk._jobs.lost_in_a_row == 0
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> World:
+    """Ten partitions with a thousand events each, on two processors."""
+    made = World(FakeLog(dict.fromkeys(range(10), 0), dict.fromkeys(range(10), 1_000)))
+    monkeypatch.setattr(jobs, "RangeJob", made.range_job)
+    monkeypatch.setattr(serving_module, "processors", lambda: 2)
+    for partition in range(10):
+        stored(made, "a", partition, Progress(0))
+    return made
+
+
+def bulk_of(world: World, order: DeliveryOrder = DeliveryOrder.UNORDERED) -> Bulk:
+    """It serves the lane `a`, and has begun its first job."""
+    bulk = Bulk(world.prepared(lanes("a", delivery_order=order)), lambda: None, idle=world.idle)
+    bulk.begin()
+    bulk.tick(lanes("a", delivery_order=order))
+    assert len(world.jobs) == 1
+    return bulk
+
+
+@pytest.mark.parametrize("order", [DeliveryOrder.UNORDERED, DeliveryOrder.KEY])
+def test_two_tasks_per_processor_run_at_once(wide: World, order: DeliveryOrder) -> None:
+    bulk_of(wide, order)
+    assert wide.jobs[0].at_once == 4
+    assert len(wide.jobs[0].ranges) == 10
+
+
+def test_all_tasks_of_a_lane_in_order_run_at_once(wide: World) -> None:
+    bulk_of(wide, DeliveryOrder.ORDERED)
+    assert wide.jobs[0].at_once == 10
+
+
+def test_all_tasks_run_at_once_where_executors_are_elsewhere(wide: World) -> None:
+    wide.services.spark.executors = 3  # type: ignore[misc]
+    bulk_of(wide)
+    assert wide.jobs[0].at_once == 10
+
+
+def test_more_tasks_run_while_processors_are_idle_once_the_job_has_started(wide: World) -> None:
+    bulk = bulk_of(wide)
+    wide.idle_share = 0.3
+    tick(wide, bulk, "a", seconds=1.9)
+    tick(wide, bulk, "a", seconds=0.2)  # the first window opens
+    tick(wide, bulk, "a", seconds=0.4)
+    assert wide.jobs[0].at_once == 4
+    tick(wide, bulk, "a", seconds=0.2)
+    assert wide.jobs[0].at_once == 6
+    wide.idle_share = 0.2
+    tick(wide, bulk, "a", seconds=0.6)
+    assert wide.jobs[0].at_once == 6
+    wide.idle_share = 0.9
+    tick(wide, bulk, "a", seconds=0.6)
+    assert wide.jobs[0].at_once == 8
+
+
+def end_first_job(world: World, bulk: Bulk, at: int) -> None:
+    """Each task that has begun got to `at`, when the job's time was over."""
+    job = world.jobs[0]
+    tick(world, bulk, "a", seconds=world.config.timing.job * 3 + 0.1)
+    for partition in job.begun:
+        stored(world, "a", partition, Progress(at))
+    job.end({("a", at_): ProgressRecord(Progress(at), uid="a", topic_id="id-1") for at_ in job.begun})
+    tick(world, bulk, "a")
+
+
+def test_what_had_no_turn_in_a_job_comes_first_in_the_next_one_and_is_not_stuck(wide: World) -> None:
+    bulk = bulk_of(wide)
+    assert wide.jobs[0].begun == [0, 1, 2, 3]
+    end_first_job(wide, bulk, 500)
+    assert len(wide.jobs) == 2
+    assert list(wide.jobs[1].ranges) == [4, 5, 6, 7, 8, 9, 0, 1, 2, 3]
+    assert wide.jobs[1].begun == [4, 5, 6, 7]
+
+
+def test_after_the_time_of_a_job_no_task_of_it_begins(wide: World) -> None:
+    bulk = bulk_of(wide)
+    tick(wide, bulk, "a", seconds=wide.config.timing.job * 3 - 0.1)
+    wide.jobs[0].more(1)
+    assert len(wide.jobs[0].begun) == 5
+    tick(wide, bulk, "a", seconds=0.2)
+    wide.jobs[0].more(2)
+    assert len(wide.jobs[0].begun) == 5
+
+
+def test_a_lost_job_says_nothing_about_what_had_no_turn_in_it(wide: World) -> None:
+    bulk = bulk_of(wide)
+    wide.jobs[0].fail("it broke")
+    tick(wide, bulk, "a", seconds=0.1)
+    tick(wide, bulk, "a", seconds=2.5)
+    tick(wide, bulk, "a", seconds=1.0)
+    ranges = [list(job.ranges) for job in wide.jobs[1:]]
+    assert ranges == [[4, 5, 6, 7, 8, 9], [0, 1, 2, 3]]
+
+
+def test_a_run_that_ends_begins_no_more_tasks(wide: World) -> None:
+    bulk = bulk_of(wide)
+    bulk._jobs.stop("Stopped")
+    wide.jobs[0].more(3)
+    assert wide.jobs[0].begun == [0, 1, 2, 3]

@@ -11,7 +11,7 @@ cost per event. It is the *best* lane that counts: one slow subscriber does not 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -155,3 +155,27 @@ class SpareTime:
             self._closes = now + self.WINDOW
             return self._idle() > self.SHARE
         return False
+
+
+class Gathering:
+    """Whether lanes are still coming, so that a job would begin without those of the next moment, and read for these all over again.
+
+    Who applies ten Triggers sees them arrive within some tenths of a second.
+    """
+
+    QUIET = 0.4
+    LONGEST = 2.0
+
+    def __init__(self) -> None:
+        self._lanes: Set[str] = frozenset()
+        self._since = -math.inf
+        self._last = -math.inf
+
+    def note(self, lanes: Set[str], now: float) -> bool:
+        """`lanes`: those that are there. Whether one of them came less than `QUIET` seconds ago, in a row that is not `LONGEST` yet."""
+        if lanes - self._lanes:
+            if now - self._last >= self.QUIET:
+                self._since = now
+            self._last = now
+        self._lanes = frozenset(lanes)
+        return now - self._last < self.QUIET and now - self._since < self.LONGEST

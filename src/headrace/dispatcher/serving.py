@@ -13,7 +13,7 @@ from headrace.core.contract import DeliveryOrder
 from headrace.core.heartbeat import WorkerReport
 from headrace.dispatcher.catchup import CatchUp
 from headrace.dispatcher.catchup_plan import JobPlan
-from headrace.dispatcher.gears import SpareTime, backlog
+from headrace.dispatcher.gears import Gathering, SpareTime, backlog
 from headrace.dispatcher.jobs import Jobs, Track
 from headrace.dispatcher.live_run import Ending, LiveRun
 from headrace.dispatcher.preparation import Preparation, serving
@@ -140,6 +140,7 @@ class Bulk:
         self._wake = wake
         self._interval = interval
         self._next = 0.0
+        self._gathering = Gathering()
         self._spare = SpareTime(idle or IdleShare().since)
         self._backlog = prepared.backlog
         self.state = "STARTING"
@@ -150,6 +151,7 @@ class Bulk:
         self.run = context.runs.begin()
         spec = self._prepared.spec(self.run)
         self._jobs = Jobs(services, context.runs, spec, self._wake)
+        self._gathering.note({lane.uid for lane in self._prepared.positions}, services.clock.monotonic())
         self.state = "BULK"
         log.info("Bulk gear", topic=context.topic, run=self.run, backlog=self._backlog)
 
@@ -175,8 +177,11 @@ class Bulk:
         idle = {place: record for place, record in records.items() if place not in busy}
         waiting = self._jobs.waiting(idle, ends, lanes)
         slots = self._prepared.facts.partitions
+        gathering = self._gathering.note(lanes.keys(), self._context.services.clock.monotonic())
         for track, plan in self._jobs.next_plan(waiting, ends, slots, own_slots=_BESIDE).items():
             beside = track in _BESIDE
+            if gathering and not beside:
+                continue
             at_once = None if beside else self._at_once(plan, lanes)
             if self._jobs.start(track, plan, records, own_slots=beside, at_once=at_once) and not beside:
                 self._spare.job_starts(self._context.services.clock.monotonic())

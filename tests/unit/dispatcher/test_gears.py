@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.dispatcher.gears import Gear, GearBox, Throttle, backlog
+from headrace.dispatcher.gears import Gathering, Gear, GearBox, Throttle, backlog
 
 
 def test_the_best_lane_of_each_partition_counts() -> None:
@@ -126,3 +126,24 @@ def test_subscribers_that_always_take_long_are_no_reason_to_hold_back() -> None:
     assert throttle.pause(1.0) == 0.0
     throttle.note(1_600.0, job_runs=True)
     assert throttle.pause(1.0) == 1.0
+
+
+def test_lanes_are_waited_for_while_they_keep_coming() -> None:
+    gathering = Gathering()
+    assert gathering.note({"a"}, 10.0)
+    assert gathering.note({"a", "b"}, 10.3)
+    assert gathering.note({"a", "b"}, 10.6)
+    assert not gathering.note({"a", "b"}, 10.8)
+
+
+def test_lanes_that_go_are_no_reason_to_wait_and_those_that_come_back_are() -> None:
+    gathering = Gathering()
+    gathering.note({"a", "b"}, 10.0)
+    assert not gathering.note({"a"}, 11.0)
+    assert gathering.note({"a", "b"}, 12.0)
+
+
+def test_lanes_that_come_without_end_are_not_waited_for_without_end() -> None:
+    gathering = Gathering()
+    found = [gathering.note({str(uid) for uid in range(number)}, 10 + number * 0.3) for number in range(1, 10)]
+    assert found == [True] * 7 + [False] * 2

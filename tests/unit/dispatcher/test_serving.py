@@ -214,6 +214,7 @@ def bulk_of(world: World, order: DeliveryOrder = DeliveryOrder.UNORDERED) -> Bul
     """It serves the lane `a`, and has begun its first job."""
     bulk = Bulk(world.prepared(lanes("a", delivery_order=order)), lambda: None, idle=world.idle)
     bulk.begin()
+    world.clock.advance(0.5)
     bulk.tick(lanes("a", delivery_order=order))
     assert len(world.jobs) == 1
     return bulk
@@ -298,3 +299,25 @@ def test_a_run_that_ends_begins_no_more_tasks(wide: World) -> None:
     bulk._jobs.stop("Stopped")
     wide.jobs[0].more(3)
     assert wide.jobs[0].begun == [0, 1, 2, 3]
+
+
+def test_lanes_that_come_one_after_the_other_get_one_job(world: World) -> None:
+    for uid in ("a", "b", "c"):
+        stored(world, uid, 0, Progress(0))
+        stored(world, uid, 1, Progress(0))
+    bulk = serving(world, "a")
+    tick(world, bulk, "a", seconds=0.2)
+    tick(world, bulk, "a", "b", seconds=0.2)
+    tick(world, bulk, "a", "b", "c", seconds=0.3)
+    tick(world, bulk, "a", "b", "c", seconds=0.3)
+    assert not world.jobs
+    tick(world, bulk, "a", "b", "c", seconds=0.2)
+    assert uids_served(bulk) == [{"a", "b", "c"}]
+
+
+def test_a_stuck_lane_does_not_wait_for_others_that_come(world: World) -> None:
+    bulk = two_at_the_start(world)
+    finish(world, 0, a=1_000, b=5)
+    tick(world, bulk, "a", "b", seconds=0.1)
+    tick(world, bulk, "a", "b", "c", seconds=1.1)
+    assert uids_served(bulk) == [{"b"}]

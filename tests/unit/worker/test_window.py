@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ from headrace.dispatcher.spec import Limits
 from headrace.dispatcher.worker.lane import Lane
 from headrace.dispatcher.worker.record import Record
 from headrace.dispatcher.worker.ring import Ring
-from headrace.dispatcher.worker.window import LEAST, LONGEST_PERIOD, PERIOD, Window
+from headrace.dispatcher.worker.window import LEAST, PERIOD, Window
 from tests.support.frames import event_frame
 from tests.unit.worker.test_lane import make_lane
 
@@ -20,103 +21,153 @@ MOST, EACH = 512, 64
 
 
 class World:
-    """Answers come at `rate(requests under way)` per second, as many under way as the window lets `lanes` have."""
+    """Requests that take as long as `answered` says, sent as the window lets `lanes` have them under way; time in steps of 5 ms.
 
-    def __init__(self, rate: Callable[[int], float], lanes: int = 1, wanted: bool = True) -> None:
-        self.rate, self.lanes, self.wanted = rate, lanes, wanted
+    `answered(now, number, under_way)`: when the request of that number (from 0) that begins now, besides so many, will be answered.
+    """
+
+    def __init__(self, answered: Callable[[float, int, int], float], lanes: int = 1, wanted: bool = True) -> None:
+        self.answered, self.lanes, self.wanted = answered, lanes, wanted
         self.window = Window(MOST, EACH, 0.0)
-        self.now = self.answers = 0.0
+        self.now = 0.0
+        self.sent = self.answers = 0
+        self.under_way: list[float] = []
         self.seen: list[int] = []
 
     def pass_time(self, seconds: float) -> None:
         end = self.now + seconds
         while self.now < end:
-            self.now += 0.05
-            self.answers += 0.05 * self.rate(self.window.each * self.lanes)
-            if self.now >= self.window.due:
-                self.window.tick(self.now, int(self.answers), self.lanes, self.wanted)
+            self.now += 0.005
+            left = [due for due in self.under_way if due > self.now]
+            self.answers += len(self.under_way) - len(left)
+            self.under_way = left
+            if self.window.ready(self.now, self.answers):
+                self.window.tick(self.now, self.lanes, self.wanted)
+            for _ in range(self.window.each * self.lanes - len(left)):
+                self.under_way.append(self.answered(self.now, self.sent, len(self.under_way)))
+                self.sent += 1
             self.seen.append(self.window.each)
 
 
-def bound_by_processors(requests: int) -> float:
-    return 2_000.0
+class Processors:
+    """They do `rate` requests per second, one after the other."""
+
+    def __init__(self, rate: float = 2_000.0) -> None:
+        self.rate = rate
+        self.free_at = 0.0
+
+    def __call__(self, now: float, number: int, under_way: int) -> float:
+        self.free_at = max(self.free_at, now) + 1 / self.rate
+        return self.free_at
 
 
-def slow(requests: int) -> float:
-    """A tenth of a second for each answer, however many there are."""
-    return requests / 0.1
+def slow(seconds: float) -> Callable[[float, int, int], float]:
+    """So long for each answer, however many there are: they come in bursts."""
+    return lambda now, number, under_way: now + seconds
+
+
+def uneven(seconds: float) -> Callable[[float, int, int], float]:
+    """Between half and one and a half times so long."""
+    return lambda now, number, under_way: now + seconds * (0.5 + (number * 7 % 11) / 10)
+
+
+def never(now: float, number: int, under_way: int) -> float:
+    return math.inf
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 def test_where_processors_are_the_limit_few_are_under_way(lanes: int) -> None:
-    world = World(bound_by_processors, lanes)
+    world = World(Processors(), lanes)
     world.pass_time(6.0)
-    assert world.window.each * lanes == LEAST
+    world.seen.clear()
+    world.pass_time(20.0)
+    assert world.seen.count(LEAST // lanes) > 0.8 * len(world.seen)
+    assert max(world.seen) == 2 * LEAST // lanes
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 8])
-def test_where_the_subscriber_takes_its_time_many_are(lanes: int) -> None:
-    world = World(slow, lanes)
-    world.pass_time(20.0)
-    assert world.seen.count(EACH) > 0.8 * len(world.seen)
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3, 1.5])
+@pytest.mark.parametrize("subscriber", [slow, uneven])
+def test_where_the_subscriber_takes_its_time_many_are(
+    subscriber: Callable[[float], Callable[[float, int, int], float]], seconds: float, lanes: int
+) -> None:
+    world = World(subscriber(seconds), lanes)
+    world.pass_time(60.0)
+    assert world.seen.count(EACH) > 0.75 * len(world.seen)
     assert min(world.seen) == EACH // 2
 
 
 def test_in_between_as_many_as_are_needed() -> None:
-    world = World(lambda requests: min(2_000.0, requests / 0.016))
+    processors = Processors()
+    world = World(lambda now, number, under_way: max(processors(now, number, under_way), now + 0.014))
     world.pass_time(6.0)
-    assert world.window.each == 32
+    world.seen.clear()
+    world.pass_time(20.0)
+    assert world.seen.count(32) > 0.8 * len(world.seen)
 
 
-def test_a_subscriber_that_becomes_slow_gets_as_many_as_before() -> None:
-    world = World(bound_by_processors)
+@pytest.mark.parametrize("seconds", [0.1, 1.0])
+def test_a_subscriber_that_becomes_slow_gets_as_many_as_before(seconds: float) -> None:
+    world = World(Processors())
     world.pass_time(6.0)
-    assert world.window.each == LEAST
-    world.rate = slow
-    world.pass_time(4.0)
+    assert world.window.each <= 2 * LEAST
+    world.answered = slow(seconds)
+    world.pass_time(5 + 10 * seconds)
     assert world.window.each >= EACH // 2
 
 
+def test_one_that_becomes_a_little_slower_gets_more_after_a_while() -> None:
+    processors = Processors()
+    world = World(processors)
+    world.pass_time(6.0)
+    world.answered = lambda now, number, under_way: max(processors(now, number, under_way), now + 0.013)
+    world.pass_time(20.0)
+    world.seen.clear()
+    world.pass_time(20.0)
+    assert world.seen.count(32) > 0.8 * len(world.seen)
+
+
 def test_nothing_is_tried_where_nobody_wants_more() -> None:
-    world = World(bound_by_processors, wanted=False)
+    world = World(Processors(), wanted=False)
     world.pass_time(6.0)
     assert set(world.seen) == {EACH}
 
 
 def test_what_is_tried_when_nobody_wants_more_any_longer_is_put_back() -> None:
-    world = World(bound_by_processors)
+    world = World(Processors())
     while world.window.each == EACH:
-        world.pass_time(0.05)
+        world.pass_time(0.005)
     world.wanted = False
-    world.pass_time(LONGEST_PERIOD)
+    world.pass_time(2.0)
     assert world.window.each == EACH
 
 
 def test_without_answers_nothing_is_tried() -> None:
-    world = World(lambda requests: 0.0)
+    world = World(never)
     world.pass_time(10.0)
     assert set(world.seen) == {EACH}
 
 
 def test_each_of_many_lanes_has_two_at_least() -> None:
-    world = World(bound_by_processors, lanes=100)
-    world.pass_time(8.0)
-    assert world.window.each == 2
+    world = World(Processors(), lanes=100)
+    world.pass_time(12.0)
+    assert min(world.seen) == 2
+    assert world.window.each <= 5
 
 
-def test_an_open_one_is_never_due() -> None:
+def test_an_open_one_is_never_ready() -> None:
     window = Window.open()
-    assert window.due > 1e18
+    assert not window.ready(1e18, 10**9)
     assert window.each > 1e9
 
 
 def test_a_period_is_long_enough_to_count_answers() -> None:
     window = Window(MOST, EACH, 0.0)
-    window.tick(PERIOD / 2, 10_000, 1, True)
-    window.tick(PERIOD, 10, 1, True)
-    assert window.due == PERIOD
-    window.tick(PERIOD, 10_000, 1, True)
-    assert window.due == 2 * PERIOD
+    assert not window.ready(PERIOD / 2, 10_000)
+    assert not window.ready(PERIOD, 10_000)  # none has arrived since: there may be a burst on its way
+    assert window.ready(PERIOD, 10_001)
+    window.tick(PERIOD, 1, True)
+    assert not window.ready(3 * PERIOD, 10_002)  # few
 
 
 def _lane(order: DeliveryOrder, window: Window, events: int = 8) -> Lane:

@@ -222,9 +222,9 @@ class Engine:
         if self._phase is not Phase.STOPPED:
             now = self._clock.monotonic()
             self._answers += len(ended)
-            if self._sending and now >= self._window.due:
+            if self._sending and self._window.ready(now, self._answers):
                 lanes = list(self._roster.live())
-                self._window.tick(now, self._answers, len(lanes), any(lane.held_back for lane in lanes))
+                self._window.tick(now, len(lanes), any(lane.held_back for lane in lanes))
             self._finder.tick(now)
             if self._pulse.tick(now):
                 self._parking.tick(now)

@@ -73,7 +73,7 @@ def backlog(
     many = count >= 100
 
     def measure(one: System, target: Sink, size: Size) -> Iterator[Figure]:
-        events = size.events // 4 if count >= 10 and not filtered else size.events * (3 if many else 1)
+        events = size.events * (3 if many else 1)
         one.apply(*broker(name))
         load(f"{one.receiver}/default/{name}", "-n", str(events), "-types", str(count if filtered else 1))
         target.get("/reset")

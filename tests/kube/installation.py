@@ -344,8 +344,8 @@ class Installation:
             for path in list(self._mounts):
                 try:
                     self._refresh(path)
-                except (AssertionError, subprocess.SubprocessError):
-                    # As a kubelet does: a ConfigMap that is gone leaves the files as they are.
+                except (AssertionError, subprocess.SubprocessError, OSError):
+                    # As a kubelet does: a ConfigMap that is gone, or can't be read this time, leaves the files as they are.
                     pass
 
     def _refresh(self, path: Path) -> None:

@@ -193,6 +193,7 @@ def test_tasks_of_a_job_take_turns_in_the_order_of_its_ranges(four: RangeJob, fo
     eventually(lambda: len(begun(four, folder)) == 2, 60, "two tasks")
     assert begun(four, folder) == {2, 0}
     assert four.begun == [2, 0]
+    assert four.under_way == {2, 0}
     assert not four.done
     (folder / "go").touch()
     assert ended.wait(60)
@@ -241,9 +242,19 @@ def test_a_cancelled_job_begins_no_other_task(four: RangeJob, folder: Path) -> N
     eventually(lambda: len(begun(four, folder)) == 2, 60, "two tasks")
     four.cancel()
     assert ended.wait(60)
+    eventually(lambda: not four.under_way, 60, "the end of the cancelled tasks")
     assert four.failure
+    assert four.begun == [2, 0]
     (folder / "go").touch()
     assert begun(four, folder) == {2, 0}
+
+
+def test_a_job_that_was_cancelled_before_a_task_began_begins_none(four: RangeJob, folder: Path) -> None:
+    ended = threading.Event()
+    four.cancel()
+    four.start(waiting(folder), ended.set, at_once=2)
+    assert ended.wait(60)
+    assert (four.begun, four.rows, four.under_way) == ([], [], frozenset())
 
 
 def test_a_query_over_a_topic_that_does_not_exist_ends_with_the_reason(

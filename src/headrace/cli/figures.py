@@ -40,12 +40,18 @@ def flow_of(figures: Json, before: Json | None = None) -> Flow:
         events_per_second=_rate(workers, before),
         deliveries_per_second=sum(lane["rate"] for _, lane in lanes),
         in_flight=sum(lane["in_flight"] for _, lane in lanes),
-        lag=sum(lane["lag"] for _, lane in lanes),
+        lag=sum(lane["lag"] for _, lane in lanes) + waiting(figures),
         retrying=sum(lane["retrying"] for _, lane in lanes),
         failed=sum(lane["failed"] for _, lane in lanes),
         p50_ms=max((lane["p50_ms"] for _, lane in lanes), default=0.0),
         p99_ms=max((lane["p99_ms"] for _, lane in lanes), default=0.0),
     )
+
+
+def waiting(figures: Json, uid: str | None = None) -> int:
+    """Events that a lane (None: all of them) misses in partitions that wait for a worker."""
+    told = (driver.get("waiting", {}) for driver in figures["drivers"] if figures["at"] - driver["at"] < _FRESH_MS)
+    return sum(events for one in told for lane, events in one.items() if uid is None or lane == uid)
 
 
 def _rate(workers: list[Json], before: Json | None) -> float:

@@ -6,12 +6,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 import typer
 
 from headrace.base.errors import UsageError
+from headrace.cli.figures import waiting
 from headrace.cli.output import Format, OutputOption, console, print_data, print_table
 from headrace.cli.selection import Selected, select
 from headrace.cli.settings import DataDirOption, NamespaceOption, ServerOption, connect
@@ -129,7 +130,8 @@ def rows(client: Client, namespace: str | None, only: set[str] | None) -> list[R
             metadata = obj["metadata"]
             name = f"{kind.singular}/{metadata['name']}"
             if only is None or name in only:
-                found.append(_row(metadata["namespace"], name, metadata["uid"], fresh))
+                row = _row(metadata["namespace"], name, metadata["uid"], fresh)
+                found.append(replace(row, lag=row.lag + waiting(figures, metadata["uid"])))
     return sorted(found, key=lambda row: (-row.lag, row.namespace, row.name))
 
 

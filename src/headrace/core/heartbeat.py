@@ -112,7 +112,7 @@ class TopicReport:
 @dataclass(frozen=True, slots=True)
 class DriverReport:
     """The dispatcher's driver. `lanes`: conditions of single lanes by uid (`PositionLost`, `OffsetsExpired`, `GroupHasMembers`), with a
-    message each.
+    message each. `waiting`: events that lanes miss, by uid, in partitions that no worker tells of: they wait for their turn.
     """
 
     instance: str
@@ -120,6 +120,7 @@ class DriverReport:
     contract_offset: int = -1
     topics: Mapping[str, TopicReport] = field(default_factory=dict)
     lanes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
     stopping: bool = False
 
     @property

@@ -1,7 +1,7 @@
 """What a catch-up job should read. Pure: where lanes wait and how fast jobs are, in; ranges and lanes, out.
 
 Per partition the lane that was served longest ago gives the range: from its position, at most to the end of the log. What a job is good
-for is divided among its partitions by what they miss, so that all get to their ends together and none is left to be served alone.
+for is divided among its partitions by what they miss, so that none is left to be served alone by many jobs.
 Every lane that waits within that range takes part. A lane that fell far behind the best one of its last job (its subscriber is slow
 or away) is *stuck*: it gets jobs of its own, less and less often, so that the others do not wait for it; where none got through its
 range the job was too large, and nobody is at fault. One that did nothing at all in a job for stuck ones is *slow*: its requests take

@@ -269,6 +269,7 @@ class Driver:
             contract_offset=self._mirror.applied,
             topics=self._topic_reports(),
             lanes=conditions,
+            waiting={uid: events for runner in list(self._runners.values()) for uid, events in runner.waiting.items()},
             stopping=self._stopping,
         )
 

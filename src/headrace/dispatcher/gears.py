@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
+_MOST_TASKS = 1024
+"""More than any topic has partitions."""
+
 
 class Gear(StrEnum):
     """`REAL_TIME`: the streaming query. `BULK`: batch jobs in a row."""
@@ -127,34 +130,50 @@ class Throttle:
 
 
 class SpareTime:
-    """Whether processors have time left for more tasks of a job than run now: its subscribers take their time.
+    """How many tasks of a job run at once: `least`, and twice as many whenever processors have time left: its subscribers take their time.
 
     `idle`: the share of their time since the last call in which they had nothing to do. The first `START` seconds of a job are those of
-    its planning, on one processor; then each `WINDOW` counts by itself.
+    its planning, on one processor; then each `WINDOW` counts by itself. A job begins with what the one before it had come to, or with half
+    of that if the processors had been busy at last.
     """
 
     START = 2.0
     WINDOW = 0.5
     SHARE = 0.25
 
-    def __init__(self, idle: Callable[[], float]) -> None:
+    def __init__(self, idle: Callable[[], float], least: int) -> None:
         self._idle = idle
+        self._least = least
+        self._tasks = least
+        self._busy = False
         self._opens = math.inf
         self._closes = math.inf
 
-    def job_starts(self, now: float) -> None:
-        """A job starts; what was measured before does not count."""
+    def job_starts(self, now: float) -> int:
+        """A job starts, with so many tasks; what was measured before does not count."""
+        if self._busy:
+            self._tasks = max(self._least, self._tasks // 2)
+        self._busy = False
         self._opens, self._closes = now + self.START, math.inf
+        return self._tasks
 
-    def found(self, now: float) -> bool:
-        """Whether the window that has ended since the last call was idle enough."""
-        if now >= self._opens:
+    def more(self, now: float, waiting: bool) -> int:
+        """How many more tasks may run: none, unless a window has ended since the last call that was idle enough.
+
+        `waiting`: whether there are tasks that have not begun; once there are none, the processors fall idle by themselves.
+        """
+        if not waiting:
+            self._opens = self._closes = math.inf
+        elif now >= self._opens:
             self._idle()
             self._opens, self._closes = math.inf, now + self.WINDOW
         elif now >= self._closes:
             self._closes = now + self.WINDOW
-            return self._idle() > self.SHARE
-        return False
+            self._busy = self._idle() <= self.SHARE
+            if not self._busy and self._tasks < _MOST_TASKS:
+                self._tasks *= 2
+                return self._tasks // 2
+        return 0
 
 
 class Gathering:

@@ -1,6 +1,6 @@
 """One catch-up job: from its start until its workers are gone.
 
-RUNNING --(Spark says it is done)--------------------------------------> OVER, with a row per lane
+RUNNING --(Spark says it is done)--------------------------------------> OVER, with a row per lane of tasks that began
    |
    +--(failed, or later than its time allows: drain, cancel)--> LEAVING --(goodbyes, or 2 s)--> OVER, its range still missing
 """
@@ -87,7 +87,7 @@ class JobRun:
         """Move on; whether it is over."""
         now = self._clock.monotonic()
         if self.phase is Phase.RUNNING:
-            if now > self._begin_by:
+            if now > self._begin_by and self._job.begun:
                 self._job.begin_no_more()
             if self._job.done and not self._job.failure:
                 self.phase = Phase.OVER
@@ -96,9 +96,12 @@ class JobRun:
             elif now > self._end_by:
                 self._leave("it did not end in time")
         elif self.phase is Phase.LEAVING:
+            under_way = bool(self._job.under_way)
+            if under_way:
+                self._job.cancel()
             with self._lock:
                 gone = self._watch.all_known_gone
-            if gone or now > self._end_by:
+            if (gone and not under_way) or now > self._end_by:
                 self.phase = Phase.OVER
         return self.phase is Phase.OVER
 
@@ -108,6 +111,16 @@ class JobRun:
             self._end_by = self._clock.monotonic() + self._timing.grace + 1.0
             self._job.begin_no_more()
             self._drain(reason)
+
+    @property
+    def under_way(self) -> frozenset[int]:
+        """The partitions that a task of it works on."""
+        return self._job.under_way
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether tasks of it wait for their turn."""
+        return len(self._job.begun) < len(self.plan.ranges)
 
     @property
     def tried(self) -> frozenset[Place]:

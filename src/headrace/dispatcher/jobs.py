@@ -255,9 +255,13 @@ class Jobs:
             self._services.slots.release(job.spec.job)
         self._running.clear()
 
+    def has_turns(self, track: Track) -> bool:
+        """Whether a job has tasks that wait for their turn."""
+        return track in self._running and self._running[track].has_turns
+
     def more_at_once(self, track: Track, tasks: int) -> None:
         """Let so many more tasks of a job run at once."""
-        if track in self._running:
+        if tasks and track in self._running:
             self._running[track].more(tasks)
 
     def _make(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -11,8 +12,9 @@ from headrace.base.log import get_logger
 from headrace.base.processors import IdleShare, processors
 from headrace.core.contract import DeliveryOrder
 from headrace.core.heartbeat import WorkerReport
+from headrace.core.progress import ProgressRecord
 from headrace.dispatcher.catchup import CatchUp
-from headrace.dispatcher.catchup_plan import JobPlan
+from headrace.dispatcher.catchup_plan import JobPlan, Place
 from headrace.dispatcher.gears import Gathering, SpareTime, backlog
 from headrace.dispatcher.jobs import Jobs, Track
 from headrace.dispatcher.live_run import Ending, LiveRun
@@ -28,6 +30,9 @@ _BESIDE = (Track.STUCK, Track.SLOW)
 _PER_PROCESSOR = 2
 """So many tasks of a job in bulk gear run at first. Ten workers on two processors take each other's caches, and twice the memory, to do
 no more than four."""
+
+_SHARED = frozenset({"maxRate", "maxInFlight"})
+"""Limits of a lane that are divided among the partitions of a job."""
 
 _LOST_JOBS = 3
 """After so many in a row everything is looked at anew."""
@@ -56,6 +61,10 @@ class Server(Protocol):
 
     def backlog(self) -> int:
         """Events between the best lane and the end."""
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """Events that lanes miss, by uid, in partitions of which no worker tells."""
 
     @property
     def problem(self) -> str:
@@ -122,6 +131,10 @@ class RealTime:
         return backlog(positions.values(), self._context.admin.end_offsets(self._context.topic))
 
     @property
+    def waiting(self) -> Mapping[str, int]:
+        return {}  # live workers tell of lanes that are parked, too
+
+    @property
     def problem(self) -> str:
         return self._jobs.problem
 
@@ -141,7 +154,8 @@ class Bulk:
         self._interval = interval
         self._next = 0.0
         self._gathering = Gathering()
-        self._spare = SpareTime(idle or IdleShare().since)
+        self._spare = SpareTime(idle or IdleShare().since, _PER_PROCESSOR * processors())
+        self._waiting: dict[str, int] = {}
         self._backlog = prepared.backlog
         self.state = "STARTING"
         self.run = ""
@@ -159,15 +173,16 @@ class Bulk:
         over = self._jobs.poll()
         if self._jobs.lost_in_a_row >= _LOST_JOBS:
             return Ending("JobsFail", planned=False, message=f"{self._jobs.lost_in_a_row} jobs in a row were lost")
-        now = self._context.services.clock.monotonic()
-        if self._spare.found(now):
-            self._jobs.more_at_once(Track.MAIN, processors())
+        now = self._now()
+        self._jobs.more_at_once(Track.MAIN, self._spare.more(now, self._jobs.has_turns(Track.MAIN)))
         if now >= self._next or (over and not self._interval):
             self._next = now + (self._interval or _LOOK_SECONDS)
-            self._plan(serving(lanes))
+            if self._plan(serving(lanes)):
+                self._next = now + _LOOK_SECONDS
         return None
 
-    def _plan(self, lanes: Mapping[str, Lane]) -> None:
+    def _plan(self, lanes: Mapping[str, Lane]) -> bool:
+        """Begin what may begin; whether a job has to wait a moment for lanes that are coming."""
         busy = self._jobs.places
         records, ends = self._context.located(lanes, self._prepared.facts.topic_id, busy)
         positions: dict[str, dict[int, int]] = {}
@@ -177,19 +192,39 @@ class Bulk:
         idle = {place: record for place, record in records.items() if place not in busy}
         waiting = self._jobs.waiting(idle, ends, lanes)
         slots = self._prepared.facts.partitions
-        gathering = self._gathering.note(lanes.keys(), self._context.services.clock.monotonic())
+        gathering, held_back = self._gathering.note(lanes.keys(), self._now()), False
         for track, plan in self._jobs.next_plan(waiting, ends, slots, own_slots=_BESIDE).items():
             beside = track in _BESIDE
             if gathering and not beside:
+                held_back = True
                 continue
             at_once = None if beside else self._at_once(plan, lanes)
-            if self._jobs.start(track, plan, records, own_slots=beside, at_once=at_once) and not beside:
-                self._spare.job_starts(self._context.services.clock.monotonic())
+            self._jobs.start(track, plan, records, own_slots=beside, at_once=at_once)
+        if not self._interval:
+            self._waiting = self._without_a_worker(records, ends)
+        return held_back
 
     def _at_once(self, plan: JobPlan, lanes: Mapping[str, Lane]) -> int | None:
-        """How many tasks of a job run at first. Lanes in order need all: each has one request under way. On a cluster, too, all run."""
-        in_order = any(lanes[uid].egress.order is DeliveryOrder.ORDERED for uid, _ in plan.places)
-        return None if in_order or self._context.services.spark.executors else _PER_PROCESSOR * processors()
+        """How many tasks of a job run at first; None: all, as on a cluster.
+
+        Lanes in order need all, since each task has one request under way for them; and so do those with limits of their own, of which each
+        task has its part.
+        """
+        egresses = [lanes[uid].egress for uid in {uid for uid, _ in plan.places}]
+        if any(one.order is DeliveryOrder.ORDERED or one.headrace.keys() & _SHARED for one in egresses):
+            return None
+        return None if self._context.services.spark.executors else self._spare.job_starts(self._now())
+
+    def _without_a_worker(self, records: Mapping[Place, ProgressRecord], ends: Mapping[int, int]) -> dict[str, int]:
+        served = {place for job in self._jobs.running for place in job.plan.places if place[1] in job.under_way}
+        waiting: dict[str, int] = defaultdict(int)
+        for (uid, partition), record in records.items():
+            if (uid, partition) not in served:
+                waiting[uid] += max(0, ends.get(partition, 0) - record.progress.position)
+        return dict(waiting)
+
+    def _now(self) -> float:
+        return self._context.services.clock.monotonic()
 
     def finish(self, ending: Ending) -> None:
         self._jobs.stop(ending.reason)
@@ -205,6 +240,10 @@ class Bulk:
 
     def backlog(self) -> int:
         return self._backlog
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        return self._waiting
 
     @property
     def problem(self) -> str:

@@ -9,6 +9,7 @@ STOPPED --(a lane opens)--> STARTING --> RUNNING or BULK --(planned end)--> DRAI
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 
 from headrace.base.clock import Deadline
@@ -107,6 +108,12 @@ class TopicRunner:
     def report(self) -> TopicReport:
         """How it stands with the topic."""
         return self._report
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """Events that lanes miss, by uid, in partitions of which no worker tells."""
+        server = self._server
+        return server.waiting if server is not None else {}
 
     @property
     def conditions(self) -> dict[str, dict[str, str]]:

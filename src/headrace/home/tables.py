@@ -200,4 +200,6 @@ def _gist(report: Report) -> object:
             replace(report, at=0, head=0, events=0, discarded=0, ring_events=0, ring_bytes=0, lanes={}),
             {uid: lane.state for uid, lane in report.lanes.items()},
         )
+    if isinstance(report, DriverReport):
+        return replace(report, at=0, waiting={})
     return replace(report, at=0)

@@ -23,10 +23,13 @@ Ranges = Mapping[int, tuple[int, int]]
 """Kafka partition -> first offset and the offset after the last. None is empty. Their tasks begin in this order."""
 
 
+_LOOK_SECONDS = 1.0
+
+
 class RangeJob:
     """One job: `start` returns at once, `done` tells the end, then `rows` or `failure` hold the outcome.
 
-    `begun`: the partitions whose tasks have begun.
+    `begun`: the partitions whose tasks were handed to Spark; `under_way`: those of them whose tasks it has not ended yet.
     """
 
     def __init__(self, session: SparkSession, source: Source, name: str, ranges: Ranges) -> None:
@@ -38,7 +41,8 @@ class RangeJob:
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
         self._at_once = 0
-        self._running = 0
+        self._tasks: dict[int, threading.Thread] = {}
+        self._cancelled = False
         self.begun: list[int] = []
         self.rows: list[bytes] = []
         self.failure = ""
@@ -81,30 +85,47 @@ class RangeJob:
         """Whether it has ended, well or not."""
         return self._thread is not None and not self._thread.is_alive()
 
+    @property
+    def under_way(self) -> frozenset[int]:
+        """See the class."""
+        with self._changed:
+            return frozenset(self._tasks)
+
     def cancel(self) -> None:
-        """Have Spark give it up. Workers are not killed: they see their input end."""
+        """Have Spark give it up. Workers are not killed: they see their input end.
+
+        A task that is just being handed over escapes that: call it again while any is `under_way`.
+        """
+        self._cancelled = True
         self.begin_no_more()
         self._session.sparkContext.cancelJobGroup(self._name)
 
     def _run_tasks(self, rdd: Any) -> None:
         """`rdd`: the JVM's, of pickled rows."""
         with self._changed:
-            while not self.failure and (self._running or self._waiting):
-                while self._waiting and self._running < self._at_once:
+            while not self.failure and (self._tasks or self._waiting):
+                while self._waiting and len(self._tasks) < self._at_once:
                     self._begin_task(rdd, self._waiting.popleft())
-                self._changed.wait()
+                self._changed.wait(_LOOK_SECONDS)
+                if any(not thread.is_alive() for thread in self._tasks.values()):
+                    raise RuntimeError("a task did not begin")
 
     def _begin_task(self, rdd: Any, partition: int) -> None:
         index = self.partitions().index(partition) if self.partitions() else len(self.begun)
         name = f"job {self._name} task {index}"
-        thread = InheritableThread(target=self._run_task, args=(rdd, index), name=name, daemon=True, session=self._session)
+        thread = InheritableThread(
+            target=self._run_task, args=(rdd, index, partition), name=name, daemon=True, session=self._session
+        )
         self.begun.append(partition)
-        self._running += 1
+        self._tasks[partition] = thread
         thread.start()
 
-    def _run_task(self, rdd: Any, index: int) -> None:
+    def _run_task(self, rdd: Any, index: int, partition: int) -> None:
         context = self._session.sparkContext
+        rows: list[bytes] = []
         try:
+            if self._cancelled:
+                raise RuntimeError("it was cancelled")
             assert context._gateway is not None
             indices = context._gateway.new_array(context._gateway.jvm.int, 1)
             indices[0] = index
@@ -112,13 +133,17 @@ class RangeJob:
             rows = [bytes(row[0]) for batch in batches for row in pickle.loads(batch) if row[0] is not None]
         except Exception as error:
             self._fail(error)
-            rows = []
-        with self._changed:
-            self.rows += rows
-            self._running -= 1
-            self._changed.notify_all()
+        finally:
+            with self._changed:
+                self.rows += rows
+                del self._tasks[partition]
+                self._changed.notify_all()
 
     def _fail(self, error: Exception) -> None:
         """Py4J and Spark have dozens of types for this; to the caller the job is lost, whatever the reason."""
+        try:
+            text = cause(str(error)) or repr(error)
+        except Exception:
+            text = "the JVM is gone"  # it is asked for the text
         with self._changed:
-            self.failure = self.failure or cause(str(error)) or repr(error)
+            self.failure = self.failure or text

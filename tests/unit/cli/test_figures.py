@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from headrace.cli.figures import flow_of
-from headrace.core.heartbeat import LaneReport, WorkerReport
+from headrace.core.heartbeat import DriverReport, LaneReport, WorkerReport
 
 
 def figures(at: int, *workers: WorkerReport) -> dict[str, Any]:
@@ -40,3 +40,12 @@ def test_events_per_second_come_from_two_reports_of_one_run() -> None:
 
 def test_reports_that_are_old_do_not_count() -> None:
     assert flow_of(figures(20_000, worker(0, 1000, 10, a=LaneReport(lag=5)))).lag == 0
+
+
+def test_what_waits_for_a_worker_is_part_of_the_lag() -> None:
+    told = figures(10_000, worker(0, 9_900, 10, a=LaneReport(lag=2)))
+    told["drivers"] = [
+        asdict(DriverReport("d", 9_000, waiting={"a": 3, "b": 4})),
+        asdict(DriverReport("e", 0, waiting={"a": 9})),
+    ]
+    assert flow_of(told).lag == 9

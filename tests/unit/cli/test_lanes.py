@@ -11,7 +11,7 @@ import pytest
 
 from headrace.base.errors import UsageError
 from headrace.cli.lanes import HEAD, lanes_of, rows
-from headrace.core.heartbeat import LaneReport, WorkerReport
+from headrace.core.heartbeat import DriverReport, LaneReport, WorkerReport
 from headrace.standalone import discovery
 from headrace.standalone.client import Client
 
@@ -26,11 +26,12 @@ def worker(index: int, at: int = NOW, *, goodbye: bool = False, **lane: Any) -> 
     return WorkerReport("topic", "id", "run", index, 2, at, lanes={"uid-busy": LaneReport(**lane)}, goodbye=goodbye)
 
 
-def client_of(*workers: WorkerReport) -> Client:
+def client_of(*workers: WorkerReport, drivers: tuple[DriverReport, ...] = ()) -> Client:
     def answer(request: httpx.Request) -> httpx.Response:
         path = request.url.path
         if path == "/figures":
-            return httpx.Response(200, json={"at": NOW, "workers": [json.loads(json.dumps(asdict(one))) for one in workers]})
+            told = {"workers": [asdict(one) for one in workers], "drivers": [asdict(one) for one in drivers]}
+            return httpx.Response(200, json={"at": NOW, **json.loads(json.dumps(told))})
         if path == "/apis":
             return httpx.Response(200, json=discovery.group_list())
         if path == "/api/v1":
@@ -54,6 +55,13 @@ def test_the_partitions_of_a_lane_are_one_row_with_the_worst_latency_and_the_sum
     assert busy.cells() == ["shop/trigger/busy", "topic", "LIVE 1 PARKED 1", 12, 5.0, 1, 0, 2.0, 9.0, 1.5, 30, 3]
     assert quiet.cells()[:4] == ["shop/trigger/quiet", "", "not running", 0]
     assert len(HEAD) == len(busy.cells())
+
+
+def test_events_in_partitions_that_wait_for_a_worker_are_part_of_the_lag() -> None:
+    driver = DriverReport("d", NOW - 1_000, waiting={"uid-busy": 40, "uid-other": 2})
+    old = DriverReport("e", NOW - 60_000, waiting={"uid-busy": 1_000})
+    busy, quiet = rows(client_of(worker(0, lag=5), drivers=(driver, old)), None, None)
+    assert (busy.lag, quiet.lag) == (45, 0)
 
 
 def test_old_reports_and_goodbyes_do_not_count() -> None:

@@ -118,6 +118,9 @@ class FakeRangeJob:
         self.at_once = 0
         self.begun: list[int] = []
         self._waiting = list(ranges)
+        self.cancelled = 0
+        self.handed_over = True
+        """Whether tasks that it was cancelled with are known to Spark: others it does not end."""
 
     def partitions(self) -> tuple[int, ...]:
         return tuple(self.ranges)
@@ -131,6 +134,10 @@ class FakeRangeJob:
         while self._waiting and len(self.begun) < self.at_once:
             self.begun.append(self._waiting.pop(0))
 
+    @property
+    def under_way(self) -> frozenset[int]:
+        return frozenset() if self.done and self.handed_over else frozenset(self.begun)
+
     def begin_no_more(self) -> None:
         self._waiting.clear()
 
@@ -142,6 +149,7 @@ class FakeRangeJob:
         self.failure, self.done = failure, True
 
     def cancel(self) -> None:
+        self.cancelled += 1
         self.done = True
 
 
@@ -174,6 +182,7 @@ class World:
         self.table = FakeTable()
         self.slots = SlotBook(slots)
         self.idle_share = 0.0
+        self.looks_at_idle = 0
         self.jobs: list[FakeRangeJob] = []
         self.runs = FakeRuns()
         self.config = DispatcherConfig(
@@ -207,7 +216,8 @@ class World:
         return job
 
     def idle(self) -> float:
-        """The share of idle processors."""
+        """The share of idle processors since the last call: all of it, for the first of a job."""
+        self.looks_at_idle += 1
         return self.idle_share
 
     def prepared(self, lanes: Mapping[str, Lane]) -> Preparation:

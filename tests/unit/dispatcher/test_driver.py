@@ -38,6 +38,7 @@ class FakeRunner:
         self.topic_id = ""
         self.report = TopicReport("run", "RUNNING")
         self.conditions: dict[str, dict[str, str]] = {}
+        self.waiting: dict[str, int] = {}
         self.closing = self.ended = False
         FakeRunner.made.append(self)
 

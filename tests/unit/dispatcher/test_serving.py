@@ -9,6 +9,7 @@ from headrace.core.progress import Progress, ProgressRecord, Straggler
 from headrace.dispatcher import jobs
 from headrace.dispatcher import serving as serving_module
 from headrace.dispatcher.positions import OFFSETS_EXPIRED, POSITION_LOST
+from headrace.dispatcher.selection import Lane
 from headrace.dispatcher.serving import Bulk
 from tests.unit.dispatcher.fakes import FakeLog, World, lanes
 
@@ -238,27 +239,100 @@ def test_all_tasks_run_at_once_where_executors_are_elsewhere(wide: World) -> Non
     assert wide.jobs[0].at_once == 10
 
 
-def test_more_tasks_run_while_processors_are_idle_once_the_job_has_started(wide: World) -> None:
+@pytest.mark.parametrize("limit", [{"maxRate": 5}, {"maxInFlight": 10}])
+def test_all_tasks_of_a_lane_with_a_limit_of_its_own_run_at_once(wide: World, limit: dict[str, int]) -> None:
+    egresses = lanes("a")
+    bulk = Bulk(wide.prepared(egresses), lambda: None, idle=wide.idle)
+    bulk.begin()
+    egresses["a"].egress.headrace.update(limit)
+    tick_with(wide, bulk, egresses)
+    assert wide.jobs[0].at_once == 10
+
+
+def tick_with(world: World, bulk: Bulk, egresses: dict[str, Lane], seconds: float = 0.5) -> None:
+    world.clock.advance(seconds)
+    bulk.tick(egresses)
+
+
+def test_twice_as_many_tasks_run_when_processors_are_idle_once_the_job_has_started(wide: World) -> None:
     bulk = bulk_of(wide)
     wide.idle_share = 0.3
     tick(wide, bulk, "a", seconds=1.9)
-    tick(wide, bulk, "a", seconds=0.2)  # the first window opens
+    assert wide.looks_at_idle == 0
+    tick(wide, bulk, "a", seconds=0.2)  # the first window opens: what was before does not count
+    assert wide.looks_at_idle == 1
     tick(wide, bulk, "a", seconds=0.4)
     assert wide.jobs[0].at_once == 4
     tick(wide, bulk, "a", seconds=0.2)
-    assert wide.jobs[0].at_once == 6
+    assert wide.jobs[0].at_once == 8
     wide.idle_share = 0.2
     tick(wide, bulk, "a", seconds=0.6)
-    assert wide.jobs[0].at_once == 6
+    assert wide.jobs[0].at_once == 8
     wide.idle_share = 0.9
     tick(wide, bulk, "a", seconds=0.6)
+    assert wide.jobs[0].at_once == 16
+
+
+@pytest.mark.parametrize(("idle_at_last", "next_at_once"), [(0.9, 16), (0.1, 4)])
+def test_the_next_job_begins_with_what_was_of_use(wide: World, idle_at_last: float, next_at_once: int) -> None:
+    bulk = bulk_of(wide)
+    wide.idle_share = 0.9
+    tick(wide, bulk, "a", seconds=2.1)
+    tick(wide, bulk, "a", seconds=0.6)
     assert wide.jobs[0].at_once == 8
+    wide.idle_share = idle_at_last
+    tick(wide, bulk, "a", seconds=0.6)
+    end_first_job(wide, bulk, 500, seconds=0.1)
+    assert wide.jobs[1].at_once == next_at_once
 
 
-def end_first_job(world: World, bulk: Bulk, at: int) -> None:
-    """Each task that has begun got to `at`, when the job's time was over."""
+def test_what_waits_for_its_turn_is_told_and_what_a_task_works_on_is_not(wide: World) -> None:
+    bulk = bulk_of(wide)
+    tick(wide, bulk, "a")
+    assert bulk.waiting == {"a": 6_000}
+    wide.jobs[0].more(2)
+    tick(wide, bulk, "a")
+    assert bulk.waiting == {"a": 4_000}
+
+
+def test_a_job_of_which_no_task_has_begun_is_not_told_to_begin_none(wide: World) -> None:
+    """Planning may take longer than a job may send, on a machine that has much else to do."""
+    bulk = bulk_of(wide)
+    wide.jobs[0].begun.clear()
+    tick(wide, bulk, "a", seconds=wide.config.timing.job * 3 + 1.0)
+    wide.jobs[0].more(0)
+    assert wide.jobs[0].begun == [4, 5, 6, 7]
+
+
+def test_a_task_that_a_cancel_did_not_find_is_cancelled_again_before_the_job_is_over(wide: World) -> None:
+    bulk = bulk_of(wide)
+    wide.jobs[0].handed_over = False
+    wide.jobs[0].fail("another task failed")
+    for _ in range(3):
+        tick(wide, bulk, "a", seconds=0.1)
+    assert wide.jobs[0].cancelled >= 3
+    assert len(bulk._jobs.running) == 1
+    wide.jobs[0].handed_over = True
+    tick(wide, bulk, "a", seconds=0.1)
+    assert all(job.spec.job != wide.jobs[0].name for job in bulk._jobs.running)
+
+
+@pytest.mark.parametrize("interval", [0.0, 60.0])
+def test_a_job_that_waits_for_lanes_begins_a_moment_later_whatever_the_interval_is(wide: World, interval: float) -> None:
+    bulk = Bulk(wide.prepared(lanes("a")), lambda: None, interval, idle=wide.idle)
+    bulk.begin()
+    for _ in range(3):
+        tick(wide, bulk, "a", seconds=0.1)
+    assert not wide.jobs
+    for _ in range(4):
+        tick(wide, bulk, "a", seconds=0.1)
+    assert len(wide.jobs) == 1
+
+
+def end_first_job(world: World, bulk: Bulk, at: int, seconds: float = 25.0) -> None:
+    """Each task that has begun got to `at`, so many seconds later (by itself when its time is over: 24 s)."""
     job = world.jobs[0]
-    tick(world, bulk, "a", seconds=world.config.timing.job * 3 + 0.1)
+    tick(world, bulk, "a", seconds=seconds)
     for partition in job.begun:
         stored(world, "a", partition, Progress(at))
     job.end({("a", at_): ProgressRecord(Progress(at), uid="a", topic_id="id-1") for at_ in job.begun})

@@ -33,6 +33,8 @@ class World:
         self.sent = self.answers = 0
         self.under_way: list[float] = []
         self.seen: list[int] = []
+        self.busy = lanes
+        """How many of the lanes have something to send."""
 
     def pass_time(self, seconds: float) -> None:
         end = self.now + seconds
@@ -42,8 +44,8 @@ class World:
             self.answers += len(self.under_way) - len(left)
             self.under_way = left
             if self.window.ready(self.now, self.answers):
-                self.window.tick(self.now, self.lanes, self.wanted)
-            for _ in range(self.window.each * self.lanes - len(left)):
+                self.window.tick(self.now, self.lanes, len(left), self.wanted)
+            for _ in range(self.window.each * self.busy - len(left)):
                 self.under_way.append(self.answered(self.now, self.sent, len(self.under_way)))
                 self.sent += 1
             self.seen.append(self.window.each)
@@ -148,11 +150,36 @@ def test_without_answers_nothing_is_tried() -> None:
     assert set(world.seen) == {EACH}
 
 
-def test_each_of_many_lanes_has_two_at_least() -> None:
-    world = World(Processors(), lanes=100)
-    world.pass_time(12.0)
-    assert min(world.seen) == 2
-    assert world.window.each <= 5
+@pytest.mark.parametrize("lanes", [12, 24, 100])
+def test_each_of_many_lanes_has_two_where_processors_are_the_limit(lanes: int) -> None:
+    world = World(Processors(), lanes)
+    world.pass_time(10.0)
+    world.seen.clear()
+    world.pass_time(20.0)
+    assert world.seen.count(2) > 0.7 * len(world.seen)
+
+
+@pytest.mark.parametrize("lanes", [12, 24])
+def test_many_lanes_whose_subscriber_becomes_slower_bit_by_bit_get_more_again(lanes: int) -> None:
+    processors = Processors()
+    world = World(processors, lanes)
+    world.pass_time(10.0)
+    for step in range(1, 11):
+        world.answered = slow(0.02 * step)
+        world.pass_time(1.0)
+    world.pass_time(30.0)
+    world.seen.clear()
+    world.pass_time(20.0)
+    assert world.seen.count(MOST // lanes) > 0.7 * len(world.seen)
+
+
+def test_the_slow_one_of_ten_lanes_gets_all_it_may_have_soon_after_the_others_are_done() -> None:
+    world = World(Processors(), lanes=10)
+    world.pass_time(10.0)
+    assert world.window.each <= 4
+    world.answered, world.busy = slow(1.0), 1
+    world.pass_time(6.0)
+    assert world.window.each == MOST // 10
 
 
 def test_an_open_one_is_never_ready() -> None:
@@ -166,7 +193,7 @@ def test_a_period_is_long_enough_to_count_answers() -> None:
     assert not window.ready(PERIOD / 2, 10_000)
     assert not window.ready(PERIOD, 10_000)  # none has arrived since: there may be a burst on its way
     assert window.ready(PERIOD, 10_001)
-    window.tick(PERIOD, 1, True)
+    window.tick(PERIOD, 1, 0, True)
     assert not window.ready(3 * PERIOD, 10_002)  # few
 
 

@@ -52,7 +52,7 @@ log = get_logger(__name__)
 
 _LAST_WRITES = 2.0
 _LEAST_JOB = 1.0
-"""Seconds that a job has from its first event on, however late that comes."""
+"""Seconds that a task of a job has from its first event on, however late that comes."""
 
 _STALLED = 3.0
 """A worker that stood still for so many seconds may have been replaced meanwhile (the driver waits a little longer for a heartbeat)."""
@@ -224,7 +224,7 @@ class Engine:
             self._answers += len(ended)
             if self._sending and self._window.ready(now, self._answers):
                 lanes = list(self._roster.live())
-                self._window.tick(now, len(lanes), any(lane.held_back for lane in lanes))
+                self._window.tick(now, len(lanes), self._client.active, any(lane.held_back for lane in lanes))
             self._finder.tick(now)
             if self._pulse.tick(now):
                 self._parking.tick(now)

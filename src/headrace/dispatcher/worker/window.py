@@ -23,6 +23,9 @@ _LEAST_EACH = 2
 _ROUNDS = 2
 """So many answers are counted for each request that may be under way, at least."""
 
+_LONG = 2.0
+"""After so many seconds fewer answers are enough to see that they come at less than half the rate."""
+
 _NEARLY = 0.8
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 8.0
@@ -45,6 +48,7 @@ class Window:
         self._most = most
         self._most_each = most_each
         self._limit = self._total = self._kept = most
+        self._least = LEAST
         self._since = now
         self._seen = self._counted_from = 0
         self._settled_at = 0
@@ -68,14 +72,17 @@ class Window:
                 self._settled_at = 0
                 self._since, self._counted_from = now, answers
             return False
-        return arrived and now - self._since >= PERIOD and answers - self._counted_from >= _ROUNDS * self._total
+        seconds, came = now - self._since, answers - self._counted_from
+        if not arrived or seconds < PERIOD:
+            return False
+        return came >= _ROUNDS * self._total or (seconds >= _LONG and came < self._before / 2 * seconds)
 
-    def tick(self, now: float, lanes: int, wanted: bool) -> None:
-        """`lanes`: among how many the bound is divided; `wanted`: whether one of them would have more under way."""
+    def tick(self, now: float, lanes: int, under_way: int, wanted: bool) -> None:
+        """`lanes`: among how many the bound is divided; `under_way`: requests now; `wanted`: whether a lane would have more."""
         lanes = max(1, lanes)
-        under_way = self.each * lanes
         self._limit = min(self._most, self._most_each * lanes)
-        total = self._total = min(self._total, self._limit)
+        self._least = min(max(LEAST, _LEAST_EACH * lanes), self._limit)
+        total = self._total = max(self._least, min(self._total, self._limit))
         rate = (self._seen - self._counted_from) / (now - self._since)
         if wanted:
             self._consider(now, rate)
@@ -103,13 +110,13 @@ class Window:
         """Another bound, the other way where there is no room this way; whether there was room at all."""
         for way in (self._way, _turned(self._way)):
             changed = self._total // 2 if way is _Way.FEWER else min(2 * self._total, self._limit)
-            if changed >= LEAST and changed != self._total:
+            if changed >= self._least and changed != self._total:
                 self._way, self._kept, self._total = way, self._total, changed
                 return True
         return False
 
     def _put_back(self, now: float) -> None:
-        self._total = min(self._kept, self._limit)
+        self._total = max(self._least, min(self._kept, self._limit))
         self._way = _turned(self._way)
         self._trying = False
         self._next = now + max(self._pause, _REST * (now - self._tried_at))

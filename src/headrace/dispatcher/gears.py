@@ -138,8 +138,8 @@ class SpareTime:
     """
 
     START = 2.0
-    WINDOW = 0.5
-    SHARE = 0.25
+    WINDOW = 1.0
+    SHARE = 0.4
 
     def __init__(self, idle: Callable[[], float], least: int) -> None:
         self._idle = idle

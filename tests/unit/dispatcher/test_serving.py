@@ -256,20 +256,20 @@ def tick_with(world: World, bulk: Bulk, egresses: dict[str, Lane], seconds: floa
 
 def test_twice_as_many_tasks_run_when_processors_are_idle_once_the_job_has_started(wide: World) -> None:
     bulk = bulk_of(wide)
-    wide.idle_share = 0.3
+    wide.idle_share = 0.5
     tick(wide, bulk, "a", seconds=1.9)
     assert wide.looks_at_idle == 0
     tick(wide, bulk, "a", seconds=0.2)  # the first window opens: what was before does not count
     assert wide.looks_at_idle == 1
-    tick(wide, bulk, "a", seconds=0.4)
+    tick(wide, bulk, "a", seconds=0.9)
     assert wide.jobs[0].at_once == 4
     tick(wide, bulk, "a", seconds=0.2)
     assert wide.jobs[0].at_once == 8
-    wide.idle_share = 0.2
-    tick(wide, bulk, "a", seconds=0.6)
+    wide.idle_share = 0.35
+    tick(wide, bulk, "a", seconds=1.1)
     assert wide.jobs[0].at_once == 8
     wide.idle_share = 0.9
-    tick(wide, bulk, "a", seconds=0.6)
+    tick(wide, bulk, "a", seconds=1.1)
     assert wide.jobs[0].at_once == 16
 
 
@@ -278,10 +278,10 @@ def test_the_next_job_begins_with_what_was_of_use(wide: World, idle_at_last: flo
     bulk = bulk_of(wide)
     wide.idle_share = 0.9
     tick(wide, bulk, "a", seconds=2.1)
-    tick(wide, bulk, "a", seconds=0.6)
+    tick(wide, bulk, "a", seconds=1.1)
     assert wide.jobs[0].at_once == 8
     wide.idle_share = idle_at_last
-    tick(wide, bulk, "a", seconds=0.6)
+    tick(wide, bulk, "a", seconds=1.1)
     end_first_job(wide, bulk, 500, seconds=0.1)
     assert wide.jobs[1].at_once == next_at_once
 

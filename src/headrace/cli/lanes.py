@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -130,8 +130,8 @@ def rows(client: Client, namespace: str | None, only: set[str] | None) -> list[R
             metadata = obj["metadata"]
             name = f"{kind.singular}/{metadata['name']}"
             if only is None or name in only:
-                row = _row(metadata["namespace"], name, metadata["uid"], fresh)
-                found.append(replace(row, lag=row.lag + waiting(figures, metadata["uid"])))
+                uid = metadata["uid"]
+                found.append(_row(metadata["namespace"], name, uid, fresh, waiting(figures, uid)))
     return sorted(found, key=lambda row: (-row.lag, row.namespace, row.name))
 
 
@@ -144,7 +144,7 @@ def lanes_of(client: Client, names: Iterable[str], namespace: str) -> list[Selec
     return chosen
 
 
-def _row(namespace: str, name: str, uid: str, workers: Iterable[Json]) -> Row:
+def _row(namespace: str, name: str, uid: str, workers: Iterable[Json], waiting: int) -> Row:
     mine = [(worker, worker["lanes"][uid]) for worker in workers if uid in worker["lanes"]]
     lanes = [lane for _, lane in mine]
     return Row(
@@ -153,7 +153,7 @@ def _row(namespace: str, name: str, uid: str, workers: Iterable[Json]) -> Row:
         topic=mine[0][0]["topic"] if mine else "",
         states=dict(Counter(lane["state"] for lane in lanes)),
         partitions=len(lanes),
-        lag=sum(lane["lag"] for lane in lanes),
+        lag=sum(lane["lag"] for lane in lanes) + waiting,
         rate=sum(lane["rate"] for lane in lanes),
         in_flight=sum(lane["in_flight"] for lane in lanes),
         retrying=sum(lane["retrying"] for lane in lanes),

@@ -8,7 +8,7 @@ RUNNING --(Spark says it is done)--------------------------------------> OVER, w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 
 from headrace.base.clock import Clock
@@ -39,10 +39,7 @@ class Phase(Enum):
 
 
 class JobRun:
-    """A job that was started. `seconds`: how long its workers may send; `at_once`: how many of them there are at first.
-
-    Belongs to the topic's thread, but for `take`.
-    """
+    """A job that was started. `seconds`: how long its workers may send. Belongs to the topic's thread, but for `take`."""
 
     def __init__(
         self,
@@ -53,7 +50,6 @@ class JobRun:
         timing: Timing,
         clock: Clock,
         seconds: float,
-        at_once: int,
     ) -> None:
         self._job = job
         self._runs = runs
@@ -62,7 +58,6 @@ class JobRun:
         self.spec = spec
         self.plan = plan
         self.began = clock.monotonic()
-        self._at_once = at_once
         self._begin_by = self.began + seconds
         self._end_by = self.began + seconds + spec.linger + timing.grace + _SLACK_SECONDS
         self._watch = Watch(spec.owner, spec.workers, self.began, timing.silence, timing.patience)
@@ -70,9 +65,9 @@ class JobRun:
         self.phase = Phase.RUNNING
         self.failure = ""
 
-    def start(self, on_done: Callable[[], None]) -> None:
-        """Start it; `on_done` is called, on another thread, when Spark is through with it."""
-        self._job.start(task_function(self.spec), on_done, self._at_once)
+    def start(self, on_done: Callable[[], None], at_once: int) -> None:
+        """Start it with so many tasks at once; `on_done` is called, on another thread, when Spark is through with it."""
+        self._job.start(task_function(self.spec), on_done, at_once)
 
     def more(self, tasks: int) -> None:
         """Let so many more of its tasks run at once."""
@@ -113,9 +108,9 @@ class JobRun:
             self._drain(reason)
 
     @property
-    def under_way(self) -> frozenset[int]:
-        """The partitions that a task of it works on."""
-        return self._job.under_way
+    def under_way(self) -> frozenset[Place]:
+        """The places that a task works on now."""
+        return self._of(self._job.under_way)
 
     @property
     def has_turns(self) -> bool:
@@ -125,7 +120,10 @@ class JobRun:
     @property
     def tried(self) -> frozenset[Place]:
         """The places of which a task has begun."""
-        return frozenset(place for place in self.plan.places if place[1] in self._job.begun)
+        return self._of(self._job.begun)
+
+    def _of(self, partitions: Collection[int]) -> frozenset[Place]:
+        return frozenset(place for place in self.plan.places if place[1] in partitions)
 
     @property
     def seconds(self) -> float:

@@ -231,8 +231,8 @@ class Jobs:
             if own_slots:
                 services.slots.claim(name, len(plan.ranges), job=True)
             seconds = self._seconds(track, {uid for uid, _ in plan.places}, own_slots=own_slots)
-            job = self._make(track, name, plan, records, seconds, len(plan.ranges) if at_once is None else at_once)
-            job.start(self._wake)
+            job = self._make(track, name, plan, records, seconds)
+            job.start(self._wake, len(plan.ranges) if at_once is None else at_once)
         except InsufficientSlots:
             return False
         except Retriable as error:
@@ -264,9 +264,7 @@ class Jobs:
         if tasks and track in self._running:
             self._running[track].more(tasks)
 
-    def _make(
-        self, track: Track, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord], seconds: float, at_once: int
-    ) -> JobRun:
+    def _make(self, track: Track, name: str, plan: JobPlan, records: Mapping[Place, ProgressRecord], seconds: float) -> JobRun:
         services, timing = self._services, self._services.config.timing
         base = self._base
         source = Source(base.topic, base.kafka.spark(), group_prefix=base.instance)
@@ -290,7 +288,7 @@ class Jobs:
             linger=_LINGER[track],
             limits=replace(base.limits, ring_events=min(base.limits.ring_events, _RING_EVENTS)),
         )
-        return JobRun(range_job, spec, plan, self._runs, timing, services.clock, seconds, at_once)
+        return JobRun(range_job, spec, plan, self._runs, timing, services.clock, seconds)
 
     def _arrow_bytes(self) -> int:
         """Spark holds two batches per task: together less than a quarter of its heap."""

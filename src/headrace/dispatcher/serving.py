@@ -216,7 +216,7 @@ class Bulk:
         return None if self._context.services.spark.executors else self._spare.job_starts(self._now())
 
     def _without_a_worker(self, records: Mapping[Place, ProgressRecord], ends: Mapping[int, int]) -> dict[str, int]:
-        served = {place for job in self._jobs.running for place in job.plan.places if place[1] in job.under_way}
+        served = {place for job in self._jobs.running for place in job.under_way}
         waiting: dict[str, int] = defaultdict(int)
         for (uid, partition), record in records.items():
             if (uid, partition) not in served:

@@ -23,10 +23,10 @@ MOST, EACH = 512, 64
 class World:
     """Requests that take as long as `answered` says, sent as the window lets `lanes` have them under way; time in steps of 5 ms.
 
-    `answered(now, number, under_way)`: when the request of that number (from 0) that begins now, besides so many, will be answered.
+    `answered(now, number)`: when the request of that number (from 0) that begins now will be answered.
     """
 
-    def __init__(self, answered: Callable[[float, int, int], float], lanes: int = 1, wanted: bool = True) -> None:
+    def __init__(self, answered: Callable[[float, int], float], lanes: int = 1, wanted: bool = True) -> None:
         self.answered, self.lanes, self.wanted = answered, lanes, wanted
         self.window = Window(MOST, EACH, 0.0)
         self.now = 0.0
@@ -46,9 +46,16 @@ class World:
             if self.window.ready(self.now, self.answers):
                 self.window.tick(self.now, self.lanes, len(left), self.wanted)
             for _ in range(self.window.each * self.busy - len(left)):
-                self.under_way.append(self.answered(self.now, self.sent, len(self.under_way)))
+                self.under_way.append(self.answered(self.now, self.sent))
                 self.sent += 1
             self.seen.append(self.window.each)
+
+    def share(self, each: int, settled_after: float) -> float:
+        """Of the twenty seconds from `settled_after` seconds on: in what share of them `each` was allowed. Only these are in `seen`."""
+        self.pass_time(settled_after)
+        self.seen.clear()
+        self.pass_time(20.0)
+        return self.seen.count(each) / len(self.seen)
 
 
 class Processors:
@@ -58,32 +65,29 @@ class Processors:
         self.rate = rate
         self.free_at = 0.0
 
-    def __call__(self, now: float, number: int, under_way: int) -> float:
+    def __call__(self, now: float, number: int) -> float:
         self.free_at = max(self.free_at, now) + 1 / self.rate
         return self.free_at
 
 
-def slow(seconds: float) -> Callable[[float, int, int], float]:
+def slow(seconds: float) -> Callable[[float, int], float]:
     """So long for each answer, however many there are: they come in bursts."""
-    return lambda now, number, under_way: now + seconds
+    return lambda now, number: now + seconds
 
 
-def uneven(seconds: float) -> Callable[[float, int, int], float]:
+def uneven(seconds: float) -> Callable[[float, int], float]:
     """Between half and one and a half times so long."""
-    return lambda now, number, under_way: now + seconds * (0.5 + (number * 7 % 11) / 10)
+    return lambda now, number: now + seconds * (0.5 + (number * 7 % 11) / 10)
 
 
-def never(now: float, number: int, under_way: int) -> float:
+def never(now: float, number: int) -> float:
     return math.inf
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 def test_where_processors_are_the_limit_few_are_under_way(lanes: int) -> None:
     world = World(Processors(), lanes)
-    world.pass_time(6.0)
-    world.seen.clear()
-    world.pass_time(20.0)
-    assert world.seen.count(LEAST // lanes) > 0.8 * len(world.seen)
+    assert world.share(LEAST // lanes, settled_after=6.0) > 0.8
     assert max(world.seen) == 2 * LEAST // lanes
 
 
@@ -91,7 +95,7 @@ def test_where_processors_are_the_limit_few_are_under_way(lanes: int) -> None:
 @pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3, 1.5])
 @pytest.mark.parametrize("subscriber", [slow, uneven])
 def test_where_the_subscriber_takes_its_time_many_are(
-    subscriber: Callable[[float], Callable[[float, int, int], float]], seconds: float, lanes: int
+    subscriber: Callable[[float], Callable[[float, int], float]], seconds: float, lanes: int
 ) -> None:
     world = World(subscriber(seconds), lanes)
     world.pass_time(60.0)
@@ -101,11 +105,8 @@ def test_where_the_subscriber_takes_its_time_many_are(
 
 def test_in_between_as_many_as_are_needed() -> None:
     processors = Processors()
-    world = World(lambda now, number, under_way: max(processors(now, number, under_way), now + 0.014))
-    world.pass_time(6.0)
-    world.seen.clear()
-    world.pass_time(20.0)
-    assert world.seen.count(32) > 0.8 * len(world.seen)
+    world = World(lambda now, number: max(processors(now, number), now + 0.014))
+    assert world.share(32, settled_after=6.0) > 0.8
 
 
 @pytest.mark.parametrize("seconds", [0.1, 1.0])
@@ -122,11 +123,8 @@ def test_one_that_becomes_a_little_slower_gets_more_after_a_while() -> None:
     processors = Processors()
     world = World(processors)
     world.pass_time(6.0)
-    world.answered = lambda now, number, under_way: max(processors(now, number, under_way), now + 0.013)
-    world.pass_time(20.0)
-    world.seen.clear()
-    world.pass_time(20.0)
-    assert world.seen.count(32) > 0.8 * len(world.seen)
+    world.answered = lambda now, number: max(processors(now, number), now + 0.013)
+    assert world.share(32, settled_after=20.0) > 0.8
 
 
 def test_nothing_is_tried_where_nobody_wants_more() -> None:
@@ -153,10 +151,7 @@ def test_without_answers_nothing_is_tried() -> None:
 @pytest.mark.parametrize("lanes", [12, 24, 100])
 def test_each_of_many_lanes_has_two_where_processors_are_the_limit(lanes: int) -> None:
     world = World(Processors(), lanes)
-    world.pass_time(10.0)
-    world.seen.clear()
-    world.pass_time(20.0)
-    assert world.seen.count(2) > 0.7 * len(world.seen)
+    assert world.share(2, settled_after=10.0) > 0.7
 
 
 @pytest.mark.parametrize("lanes", [12, 24])
@@ -167,10 +162,7 @@ def test_many_lanes_whose_subscriber_becomes_slower_bit_by_bit_get_more_again(la
     for step in range(1, 11):
         world.answered = slow(0.02 * step)
         world.pass_time(1.0)
-    world.pass_time(30.0)
-    world.seen.clear()
-    world.pass_time(20.0)
-    assert world.seen.count(MOST // lanes) > 0.7 * len(world.seen)
+    assert world.share(MOST // lanes, settled_after=30.0) > 0.7
 
 
 def test_the_slow_one_of_ten_lanes_gets_all_it_may_have_soon_after_the_others_are_done() -> None:
